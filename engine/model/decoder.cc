@@ -47,6 +47,7 @@ void Decoder::Carve(MemoryCarver* carver) {
   delta_.Carve(carver);
   gated_mlp_.Carve(carver);
   routed_mlp_.Carve(carver);
+  side_experts_.Carve(carver);
   per_layer_input_.Carve(carver);
   logit_hidden_ = carver->TakeTensor(context_.dtype, {limits.max_logit_rows, c.hidden_size});
   logits_ = carver->TakeTensor(DType::kF32, {limits.max_logit_rows, c.vocab_size});
@@ -166,6 +167,7 @@ Decoder::Normed Decoder::NormedForMlp(int layer) const {
   Normed x;
   switch (context_.config->layers[layer].mlp) {
     case MlpKind::kGated:
+    case MlpKind::kGatedAndRouted:
       return NormedFor(weights.gated_mlp.gate_up);
     case MlpKind::kRouted:
       if (context_.config->layers[layer].routed.shared_intermediate_size > 0) {
@@ -263,7 +265,12 @@ void Decoder::RunMlp(Stream& stream, int layer, const Normed& x) {
       return gated_mlp_.Run(stream, weights.gated_mlp, x.tensor(), hidden_);
     case MlpKind::kRouted:
       return routed_mlp_.Run(stream, routed, config.routed,
-                             {.rows = x.rows, .shared_rows = x.tensor()}, hidden_);
+                             {.router_rows = x.rows, .rows = x.rows, .shared_rows = x.tensor()},
+                             hidden_);
+    case MlpKind::kGatedAndRouted:
+      gated_mlp_.Run(stream, weights.gated_mlp, x.tensor(), hidden_);
+      return side_experts_.Run(stream, weights.side_experts, routed, config.routed, residual_,
+                               hidden_);
   }
 }
 

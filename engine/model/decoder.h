@@ -14,6 +14,7 @@
 #include "engine/model/blocks/gqa_attention.h"
 #include "engine/model/blocks/per_layer_input.h"
 #include "engine/model/blocks/routed_mlp.h"
+#include "engine/model/blocks/side_experts.h"
 #include "engine/model/config/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
@@ -66,6 +67,7 @@ class Decoder {
         delta_(context),
         gated_mlp_(context),
         routed_mlp_(context, gated_mlp_),
+        side_experts_(context, routed_mlp_),
         per_layer_input_(context) {}
 
   // A norm's results: rows in the activations' dtype, Float8Rows, or both.
@@ -104,6 +106,7 @@ class Decoder {
   GatedDeltaNet delta_;
   GatedMlp gated_mlp_;
   RoutedMlp routed_mlp_;
+  SideExperts side_experts_;
   PerLayerInput per_layer_input_;
   // Of the last Forward:
   Tensor hidden_;    // [num_rows, hidden_size]: of the tokens, or of those with logits in the end

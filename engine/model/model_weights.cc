@@ -24,6 +24,10 @@ void PlanMlp(const ModelConfig& config, const LayerConfig& layer, LayerWeights* 
       return PlanWeights(config, layer, &weights->gated_mlp, planner);
     case MlpKind::kRouted:
       return PlanWeights(config, layer.routed, &weights->routed_mlp, planner);
+    case MlpKind::kGatedAndRouted:
+      PlanWeights(config, layer, &weights->gated_mlp, planner);
+      PlanWeights(config, layer.routed, &weights->routed_mlp, planner);
+      return PlanWeights(config, &weights->side_experts, planner);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "engine/model/blocks/gqa_attention.h"
 #include "engine/model/blocks/per_layer_input.h"
 #include "engine/model/blocks/routed_mlp.h"
+#include "engine/model/blocks/side_experts.h"
 #include "engine/model/config/model_config.h"
 #include "engine/model/weights/weight_plan.h"
 
@@ -26,6 +27,7 @@ struct LayerWeights {
   Tensor mlp_norm;            // [hidden_size] or empty: before the MLP
   GatedMlpWeights gated_mlp;
   RoutedMlpWeights routed_mlp;
+  SideExpertsWeights side_experts;
   Tensor mlp_out_norm;                       // [hidden_size] or empty: of what the MLP adds
   PerLayerInputGateWeights per_layer_input;  // set where the model has such inputs
   Tensor scalar;                             // [1] or empty: multiplies what the layer leaves

@@ -17,15 +17,14 @@ void CheckShapes(const ModelConfig& config) {
   CHECK(!config.layers.empty());
   CHECK_GT(config.max_position_embeddings, 0);
   for (const LayerConfig& layer : config.layers) {
-    if (layer.mlp == MlpKind::kRouted) {
+    if (layer.mlp != MlpKind::kGated) {
       const RouterRule& rule = layer.routed.router;
       CHECK_GT(layer.routed.intermediate_size, 0);
       CHECK_EQ(rule.num_experts % rule.num_groups, 0);
       CHECK(rule.top_k > 0 && rule.top_groups <= rule.num_groups);
       CHECK_LE(rule.top_k, rule.num_experts / rule.num_groups * rule.top_groups);
-    } else {
-      CHECK_GT(layer.intermediate_size, 0);
     }
+    if (layer.mlp != MlpKind::kRouted) CHECK_GT(layer.intermediate_size, 0);
     if (layer.attention != AttentionKind::kGqa) continue;
     CHECK_GT(layer.gqa.num_kv_heads, 0);
     CHECK_EQ(layer.gqa.num_q_heads % layer.gqa.num_kv_heads, 0);
@@ -58,7 +57,8 @@ std::vector<std::string> Seeds() {
        {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
         "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4", "mistral3_text_part",
         "qwen2_5_vl_text_part_v4", "qwen35_conditional", "gemma4_e_kind", "gemma4_31b_kind",
-        "ministral3_query_scales", "qwen3_moe_renormalised", "glm4_moe_groups", "gpt_oss_mxfp4"}) {
+        "gemma4_26b_kind", "ministral3_query_scales", "qwen3_moe_renormalised", "glm4_moe_groups",
+        "gpt_oss_mxfp4"}) {
     seeds.push_back(
         ReadWholeFile(std::string("tests/engine/model/golden/") + model + "/config.json"));
   }

@@ -12,8 +12,8 @@ namespace {
 
 // Of which a layer's gated MLP consists, or the expert of a routed one that all tokens have.
 int64_t WidthOf(const LayerConfig& layer) {
-  return layer.mlp == MlpKind::kGated ? layer.intermediate_size
-                                      : layer.routed.shared_intermediate_size;
+  return layer.mlp == MlpKind::kRouted ? layer.routed.shared_intermediate_size
+                                       : layer.intermediate_size;
 }
 
 struct MlpNames {

@@ -27,6 +27,8 @@ RoutedNames NamesOf(ExpertNames names) {
               "up_proj",  "down_proj",   "mlp.shared_experts."};
     case ExpertNames::kGptOss:
       return {"mlp.router", "mlp.experts", "", "", ""};
+    case ExpertNames::kGemma:
+      return {"router.proj", "experts", "gate_proj", "up_proj", "down_proj"};
   }
   return {};
 }
@@ -43,6 +45,9 @@ void PlanRouter(const ModelConfig& config, const RoutedMlpConfig& layer, const R
                   .role = MatrixRole::kGates});
   if (layer.router_correction) {
     planner.Parameter(&weights->correction, "mlp.gate.e_score_correction_bias", num_experts);
+  }
+  if (layer.expert_scales) {
+    planner.Parameter(&weights->expert_scales, "router.per_expert_scale", num_experts, 1);
   }
 }
 
@@ -83,7 +88,7 @@ void RoutedMlp::Carve(MemoryCarver* carver) {
   const int64_t hidden = context_.config->hidden_size;
   int64_t num_experts = 0, top_k = 0, room = 0, inner = 0;
   for (const LayerConfig& layer : context_.config->layers) {
-    if (layer.mlp != MlpKind::kRouted) continue;
+    if (layer.mlp == MlpKind::kGated) continue;
     const RoutedMlpConfig& mlp = layer.routed;
     const int64_t k = mlp.router.top_k;
     num_experts = std::max<int64_t>(num_experts, mlp.router.num_experts);
@@ -124,10 +129,12 @@ void RoutedMlp::Run(Stream& stream, const RoutedMlpWeights& weights, const Route
   const int64_t num_pairs = routing.num_pairs();
   const Tensor logits = Begin(logits_, {num_tokens, weights.router.out_features});
   context_.ops->Linear(
-      stream, {.x = x.rows, .weight = &weights.router, .bias = weights.router_bias, .out = logits});
+      stream,
+      {.x = x.router_rows, .weight = &weights.router, .bias = weights.router_bias, .out = logits});
   context_.ops->Route(stream, {.logits = Columns(logits, 0, num_experts),
                                .rule = layer.router,
                                .correction = weights.correction,
+                               .expert_scales = weights.expert_scales,
                                .out = routing});
   const Tensor inner = Begin(inner_, {num_pairs, layer.intermediate_size});
   context_.ops->ExpertsGatedLinear(

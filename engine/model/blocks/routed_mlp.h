@@ -13,6 +13,7 @@ struct RoutedMlpWeights {
   LinearWeight router;     // [num_experts, hidden_size], a row more if the shared expert has a gate
   Tensor router_bias;      // [num_experts] or empty
   Tensor correction;       // [num_experts] or empty: RouteArgs::correction
+  Tensor expert_scales;    // [num_experts] or empty: RouteArgs::expert_scales
   LinearWeight gate_up;    // num_experts of [2 * intermediate_size, hidden_size], gate first
   Tensor gate_up_bias;     // [num_experts * 2 * intermediate_size] or empty
   LinearWeight down;       // num_experts of [hidden_size, intermediate_size]
@@ -34,7 +35,8 @@ class RoutedMlp {
 
   // What the MLP reads, normed.
   struct Input {
-    Tensor rows;         // [num_tokens, hidden_size]
+    Tensor router_rows;  // [num_tokens, hidden_size]
+    Tensor rows;         // for the experts: the same, or another norm's
     Tensor shared_rows;  // for the shared expert, where there is one: the same, or Float8Rows
   };
   // out = MLP(x), [num_tokens, hidden_size]; x may be out.

@@ -112,12 +112,34 @@ void ReadPerLayerInput(JsonReader& config, const ModelFamily& family, ModelConfi
   }
 }
 
+// Experts beside the MLP of every layer. The class has no defaults for them.
+void ReadExperts(JsonReader& config, ModelConfig* model) {
+  const auto read = [&config](absl::string_view key, int64_t most) {
+    const std::optional<int64_t> value = config.Int(key, 1, most);
+    if (!value) config.Fail(absl::StrCat(key, " is missing, which enable_moe_block asks for"));
+    return value.value_or(1);
+  };
+  RoutedMlpConfig experts;
+  experts.router.num_experts = static_cast<int32_t>(read("num_experts", RouterRule::kMaxExperts));
+  experts.router.top_k = static_cast<int32_t>(read("top_k_experts", RouterRule::kMaxTopK));
+  experts.router.renormalise = true;
+  experts.expert_scales = true;
+  experts.intermediate_size = read("moe_intermediate_size", kMaxHiddenSize);
+  if (experts.router.top_k > experts.router.num_experts) {
+    config.Fail(absl::StrCat("top_k_experts (", experts.router.top_k,
+                             ") must be at most num_experts (", experts.router.num_experts, ")"));
+    return;
+  }
+  model->expert_names = ExpertNames::kGemma;
+  for (LayerConfig& layer : model->layers) {
+    layer.mlp = MlpKind::kGatedAndRouted;
+    layer.routed = experts;
+  }
+}
+
 }  // namespace
 
 void ReadGemma4Layers(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  if (config.Bool("enable_moe_block").value_or(false)) {
-    config.FailUnsupported("enable_moe_block is true: layers with experts are not supported yet");
-  }
   model->layers.back().gqa.sliding_window = 0;  // whatever its type says
   const bool value_is_key = config.Bool("attention_k_eq_v").value_or(false);
   for (LayerConfig& layer : model->layers) {
@@ -131,6 +153,7 @@ void ReadGemma4Layers(JsonReader& config, const ModelFamily& family, ModelConfig
   CheckHeads(config, *model);
   ReadSharing(config, model);
   ReadPerLayerInput(config, family, model);
+  if (config.Bool("enable_moe_block").value_or(false)) ReadExperts(config, model);
 }
 
 }  // namespace quire

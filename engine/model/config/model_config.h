@@ -9,11 +9,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/model/config/layer_config.h"
 #include "engine/model/quantization/quantization_config.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/types.h"
-#include "kernels/experts.h"
-#include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 
 namespace quire {
@@ -54,46 +53,6 @@ struct RopeConfig {
   bool operator==(const RopeConfig&) const = default;
 };
 
-// What a layer's attention and its MLP are; the code of each kind is a file in blocks/.
-enum class AttentionKind : uint8_t { kGqa, kGatedDelta };
-enum class MlpKind : uint8_t { kGated, kRouted };
-
-// Of AttentionKind::kGqa.
-struct GqaConfig {
-  int32_t num_q_heads = 0;  // a multiple of num_kv_heads
-  int32_t num_kv_heads = 0;
-  int32_t head_dim = 0;
-  int64_t sliding_window = 0;  // 0 = full attention
-  int32_t rope = 0;  // index in ModelConfig::ropes; -1: no positions but the tokens' order
-  // An earlier layer with the same heads and the same window: this one stores no keys and values,
-  // and reads that one's.
-  std::optional<int32_t> kv_sharing_target = {};
-  // Each query head has a gate as long behind it, whose sigmoid multiplies what it finds.
-  bool output_gate = false;
-  // There is no v_proj: values are what k_proj makes, before the norm and the rotation of keys.
-  bool value_is_key = false;
-};
-
-// Of MlpKind::kRouted: experts, of which each token has some, and perhaps one that all have.
-struct RoutedMlpConfig {
-  RouterRule router;
-  bool router_bias = false;              // added to the logits
-  bool router_correction = false;        // RouteArgs::correction
-  bool expert_bias = false;              // of both projections of each expert
-  int64_t intermediate_size = 0;         // of an expert
-  int64_t shared_intermediate_size = 0;  // of the expert that all tokens have; 0: there is none
-  bool shared_gate = false;  // whose result is multiplied by the sigmoid of a projection
-};
-
-struct LayerConfig {
-  AttentionKind attention = AttentionKind::kGqa;
-  MlpKind mlp = MlpKind::kGated;
-  GqaConfig gqa = {};             // of kGqa
-  GatedDeltaShape delta = {};     // of kGatedDelta
-  int64_t intermediate_size = 0;  // of kGated
-  RoutedMlpConfig routed = {};    // of kRouted
-};
-
 // Where a layer's norms stand.
 enum class BlockOrder : uint8_t {
   kPreNorm,   // before attention and before the MLP
@@ -104,7 +63,7 @@ enum class BlockOrder : uint8_t {
 
 // How a checkpoint calls the norms of BlockOrder::kSandwich, and the modules of MlpKind::kRouted.
 enum class SandwichNames : uint8_t { kGemma, kGlm };
-enum class ExpertNames : uint8_t { kQwen, kMixtral, kGlm, kGptOss };
+enum class ExpertNames : uint8_t { kQwen, kMixtral, kGlm, kGptOss, kGemma };
 
 // What of q and of k is normed before they are rotated.
 enum class HeadNorm : uint8_t {

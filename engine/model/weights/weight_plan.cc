@@ -124,9 +124,10 @@ void ModulePlanner::Norm(Tensor* tensor, absl::string_view name, int64_t size) {
 }
 
 void ModulePlanner::Parameter(Tensor* tensor, absl::string_view name, int64_t size,
-                              float dummy_value, std::vector<int64_t> shape) {
+                              float dummy_value, std::vector<int64_t> shape, float factor) {
   Vector(tensor, Named("", {{name, size}}), dummy_value, 0);
   plan_->vectors.back().shape = std::move(shape);
+  plan_->vectors.back().factor = factor;
 }
 
 void ModulePlanner::Scales(Tensor* tensor, int64_t size,

@@ -72,6 +72,7 @@ struct VectorPlan {
   float offset;                              // added to every element of the checkpoint's
   std::vector<WeightPart> other_parts = {};  // as in MatrixPlan
   std::vector<int64_t> shape = {};           // of its one part in a checkpoint; empty: [size]
+  float factor = 1;                          // multiplies every element of the checkpoint's
 };
 
 // Scales that a checkpoint may have, one for all or one each; all are 1 where it has none.
@@ -140,9 +141,9 @@ class ModulePlanner {
   void Head(LinearWeight* weight, int64_t in_features, const Module& module);
   void Norm(Tensor* tensor, absl::string_view name, int64_t size);
   // A vector that is a tensor of its own, not of a module with weight and bias; `shape` is the
-  // tensor's, if that is not [size].
+  // tensor's, if that is not [size]; `factor` multiplies what a checkpoint has.
   void Parameter(Tensor* tensor, absl::string_view name, int64_t size, float dummy_value = 0,
-                 std::vector<int64_t> shape = {});
+                 std::vector<int64_t> shape = {}, float factor = 1);
   void Scales(Tensor* tensor, int64_t size, const std::vector<absl::string_view>& names);
   // A module that some checkpoints have although the model has no use for it.
   void Spare(absl::string_view name);

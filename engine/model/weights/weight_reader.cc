@@ -73,7 +73,7 @@ absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, fl
     for (int64_t first = 0; first < size; first += part.num_rows) {
       for (const RowRun& run : RunsOf(part, 0, part.num_rows)) {
         for (size_t i = 0; i < run.from.size(); ++i) {
-          out[first + run.weight_row + i] = values[first + run.from[i]] + plan.offset;
+          out[first + run.weight_row + i] = values[first + run.from[i]] * plan.factor + plan.offset;
         }
       }
     }

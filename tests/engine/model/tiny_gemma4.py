@@ -37,7 +37,7 @@ def randomise(model, generator):
             elif "embed" in name:
                 p.copy_(0.4 * noise)
             else:
-                p.copy_(noise * 1.5 / p.shape[1] ** 0.5)
+                p.copy_(noise * 1.5 / p.shape[-1] ** 0.5)
         for name, buffer in model.named_buffers():
             if name.endswith("layer_scalar"):
                 buffer.uniform_(0.4, 1.2, generator=generator)
@@ -106,6 +106,14 @@ def make_31b_kind(folder, seed):
     return make(folder, seed, transformers.Gemma4Config(text_config=text, **TOKENS), torch.bfloat16, edit=publish)
 
 
+def make_26b_kind(folder, seed):
+    """As 26B-A4B: experts beside the MLP of every layer."""
+    text = dict(BASE, num_hidden_layers=4, layer_types=[SLIDING, SLIDING, SLIDING, FULL], sliding_window=9,
+                num_key_value_heads=4, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0,
+                enable_moe_block=True, num_experts=8, top_k_experts=3, moe_intermediate_size=24)
+    return make(folder, seed, transformers.Gemma4Config(text_config=text, **TOKENS), torch.bfloat16)
+
+
 def make_unified(folder, seed):
     """As 12B, with parts for pictures and sounds."""
     text = dict(BASE, num_hidden_layers=4, layer_types=[SLIDING, FULL, SLIDING, FULL], sliding_window=5,
@@ -132,6 +140,7 @@ def make_causal(folder, seed):
 CASES = {
     "gemma4_e_kind": (6, make_e_kind, 48),
     "gemma4_31b_kind": (5, make_31b_kind, 48),
+    "gemma4_26b_kind": (1, make_26b_kind, 48),
     "gemma4_unified": (0, make_unified, 48),
     "gemma4_causal": (2, make_causal, 48),
 }
