@@ -77,10 +77,10 @@ void CpuWeightStore::CompressAll(const std::vector<LinearWeight*>& weights, Devi
   ProgressStage stage(progress, "compressing weights", memory->size_bytes(), ProgressUnit::kBytes);
   char* end = static_cast<char*>(weights.front()->data);
   for (LinearWeight* weight : weights) {
-    const bool has_experts = weight->num_experts > 1;
+    const bool is_one = weight->num_experts == 1;  // experts stay as they are
     const int64_t packed_bytes =
-        has_experts ? weight->num_experts * weight->expert_bytes : BytesOf(*weight);
-    if (packed_bytes >= kMinCompressedBytes && !weight->format.quantized() && !has_experts) {
+        is_one ? BytesOf(*weight) : weight->num_experts * weight->expert_bytes;
+    if (is_one && packed_bytes >= kMinCompressedBytes && !weight->format.quantized()) {
       Compress(*weight, end, device_.pool());
     }
     if (!weight->is_compressed() && weight->data != end) {

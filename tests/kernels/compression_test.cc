@@ -298,6 +298,49 @@ TEST(SealLinearsTest, GivesBackTheMemoryThatIsLeft) {
   EXPECT_EQ(mincore(const_cast<char*>(page), 4096, &is_resident), -1) << "still mapped";
 }
 
+TEST(SealLinearsTest, ExpertsMoveAsTheyAre) {
+  if (!Gemm(BestIsa()).can_expand()) GTEST_SKIP() << "weights are not compressed here";
+  CpuBackend backend(2);
+  WeightStore& store = backend.weight_store();
+  constexpr int64_t kCols = 1024, kExperts = 3;
+  LinearWeight first = {.dtype = DType::kBF16, .out_features = 1100, .in_features = kCols};
+  LinearWeight experts = first, last = first;
+  experts.num_experts = kExperts;
+  experts.expert_bytes = store.BytesOf(experts.Expert(0)) + 64;
+  const int64_t first_bytes = store.BytesOf(first), bytes = kExperts * experts.expert_bytes;
+  DeviceBuffer memory = *backend.device().Allocate(2 * first_bytes + bytes);
+  first.data = memory.data();
+  experts.data = memory.as<char>() + first_bytes;
+  last.data = memory.as<char>() + first_bytes + bytes;
+  const auto stream = *backend.device().CreateStream();
+  std::vector<LinearWeight> matrices = {first, last};
+  for (int64_t e = 0; e < kExperts; ++e) matrices.push_back(experts.Expert(e));
+  const auto values_of = [&](const LinearWeight& weight) {
+    std::vector<BFloat16> values(weight.out_features * kCols);
+    for (int64_t row = 0; row < weight.out_features; ++row) {
+      UnpackRow(weight, row, values.data() + row * kCols);
+    }
+    return values;
+  };
+  std::vector<std::vector<BFloat16>> expected;
+  for (const LinearWeight& matrix : matrices) {
+    store.Fill(*stream, matrix, {.seed = 1, .tensor_id = expected.size(), .stddev = 0.03f});
+    ASSERT_TRUE(stream->Synchronize().ok());
+    expected.push_back(values_of(matrix));
+  }
+  const std::vector<LinearWeight*> weights = {&first, &experts, &last};
+  store.Seal(*stream, weights, &memory, nullptr);
+  ASSERT_TRUE(stream->Synchronize().ok());
+  EXPECT_TRUE(first.is_compressed() && last.is_compressed() && !experts.is_compressed());
+  EXPECT_EQ(experts.data, memory.as<char>() + first.compressed_bytes);
+  matrices = {first, last};
+  for (int64_t e = 0; e < kExperts; ++e) matrices.push_back(experts.Expert(e));
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    const auto values = values_of(matrices[i]);
+    EXPECT_EQ(std::memcmp(values.data(), expected[i].data(), 2 * values.size()), 0) << i;
+  }
+}
+
 TEST(SealLinearsTest, LeavesWeightsAloneIfToldTo) {
   CpuBackend backend(1, BestIsa(), /*compress_weights=*/false);
   CpuBackend generic(1, Isa::kGeneric);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/gemm/gemm.h"
-#include "kernels/cpu/gemm/packing.h"
+#include "kernels/cpu/gemm/grouped_linear.h"
 #include "kernels/cpu/gemm/quantized/quantized_gemm.h"
 #include "kernels/cpu/runtime/thread_pool.h"
 #include "kernels/experts.h"
@@ -24,14 +24,11 @@ class ExpertsGemm {
   void Linear(const ExpertsLinearArgs& args, ThreadPool& pool);
 
  private:
-  void Multiply(const Routing& routing, const Tensor& x, const LinearWeight& weight,
-                const Tensor& bias, const Tensor& out, ThreadPool& pool);
+  void Multiply(const GroupedLinearArgs& args, ThreadPool& pool);
 
   Gemm& gemm_;
   QuantizedGemm& quantized_gemm_;
-  // They grow to the largest shape seen.
-  std::vector<CacheLine> gathered_;   // rows of x, in pairs' order
-  std::vector<int32_t> row_of_pair_;  // where in `pairs` each is
+  std::vector<int32_t> row_of_pair_;  // where in `pairs` each is; grows to the largest step seen
 };
 
 }  // namespace quire::cpu

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/gemm/grouped_linear.h"
 #include "kernels/cpu/gemm/packing.h"
 #include "kernels/cpu/runtime/isa.h"
 #include "kernels/cpu/runtime/thread_pool.h"
@@ -21,31 +22,36 @@ class Gemm {
   explicit Gemm(Isa isa) : Gemm(GemmKernelFor(isa)) {}
   ~Gemm();
 
-  void Linear(const LinearArgs& args, ThreadPool& pool);
+  void Linear(const LinearArgs& args, ThreadPool& pool) {
+    GroupedLinear(GroupedLinearArgs::Of(args), pool);
+  }
+  void GroupedLinear(const GroupedLinearArgs& args, ThreadPool& pool);
 
   // Whether weights may be compressed (compression.h).
   bool can_expand() const { return kernel_.bf16->compressed[1] != nullptr; }
 
  private:
+  struct Call;
   struct Block;
   struct Item;
   struct Panel;
   struct Slice;
   struct Scratch;
 
-  void PackActivations(const Block& block, ThreadPool& pool);
+  void OpenBlocks(const Call& call, const std::vector<RowBlock>& blocks);
+  void PackActivations(const Call& call, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile);
-  void Multiply(const Block& block, ThreadPool& pool);
-  void MultiplyPanel(const Block& block, const Item& item, Scratch& scratch) const;
-  Panel OpenPanel(const Block& block, const Item& item, Scratch& scratch) const;
-  void MultiplyTile(const Block& block, Panel& panel, const Slice& slice, int64_t tile,
-                    float* sums) const;
-  void StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,
-                 const float* sums) const;
+  void Multiply(const Call& call, ThreadPool& pool);
+  Item ItemAt(int64_t i) const;
+  void MultiplyPanel(const Item& item, const char* next_panel, Scratch& scratch) const;
+  Panel OpenPanel(const Item& item, const char* next_panel, Scratch& scratch) const;
+  void MultiplyTile(Panel& panel, const Slice& slice, int64_t tile, float* sums) const;
+  void StoreTile(const Item& item, int64_t tile, const float* bias, const float* sums) const;
 
   const GemmKernel kernel_;
-  // Packed activations of one block of rows; grows to the largest shape seen. AMX loads whole
-  // lines.
+  // Of the blocks that are multiplied now, and their packed activations; these grow to the largest
+  // shape seen. AMX loads whole lines.
+  std::vector<Block> blocks_;
   std::vector<CacheLine> packed_;
   std::vector<Scratch> scratch_;  // by thread
 };

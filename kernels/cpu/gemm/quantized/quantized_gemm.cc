@@ -75,21 +75,38 @@ void GrowTo(int64_t size, std::vector<T>& values) {
 
 }  // namespace
 
-// Rows [first_row, first_row + num_rows) of one call, in tiles of one height but the last.
-struct QuantizedGemm::Block {
-  const LinearArgs& args;
+// What all blocks of a call have in common.
+struct QuantizedGemm::Call {
+  const GroupedLinearArgs& args;
   const QuantizedLayout& layout;
+  bool is_int8;
+
+  int64_t Int8RowLines() const { return CeilDiv(layout.UnitsOf(0), kInt8BlockUnits); }
+};
+
+// Rows [first_row, first_row + num_rows) of a call, in tiles of one height but the last, and their
+// matrix.
+struct QuantizedGemm::Block {
+  const Call& call;
+  int64_t matrix;
   int64_t first_row;
   int64_t num_rows;
   int64_t height;
   int64_t num_tiles;
+  int64_t first_packed_row;  // of all blocks' rows, tiles and panels
+  int64_t first_tile;
+  int64_t first_panel;
 
   int64_t TileRows(int64_t tile) const { return std::min(height, num_rows - tile * height); }
-  int64_t TileValues(int64_t tile) const { return tile * height * layout.padded_columns(); }
-  int64_t Int8RowLines() const { return CeilDiv(layout.UnitsOf(0), kInt8BlockUnits); }
-  int64_t Int8TileLines(int64_t tile) const { return tile * height * Int8RowLines(); }
+  int64_t TileValues(int64_t tile) const {
+    return (first_packed_row + tile * height) * call.layout.padded_columns();
+  }
+  int64_t Int8TileLines(int64_t tile) const {
+    return (first_packed_row + tile * height) * call.Int8RowLines();
+  }
+  LinearWeight weight() const { return call.args.weight->Expert(matrix); }
   const char* PanelOf(int64_t panel) const {
-    return static_cast<const char*>(args.weight->data) + panel * layout.panel_bytes;
+    return static_cast<const char*>(weight().data) + panel * call.layout.panel_bytes;
   }
 };
 
@@ -116,85 +133,123 @@ int64_t QuantizedGemm::TileHeight(bool is_int8, int64_t num_rows) const {
   return CeilDiv(num_rows, CeilDiv(num_rows, max_height));
 }
 
-void QuantizedGemm::Linear(const LinearArgs& args, ThreadPool& pool) {
+void QuantizedGemm::GroupedLinear(const GroupedLinearArgs& args, ThreadPool& pool) {
   const QuantizedLayout layout(*args.weight);
-  const bool is_int8 = IsInt8(*args.weight);
-  CHECK(!is_int8 || (layout.num_groups == 1 && args.weight->format.value == WeightValue::kInt8));
+  const Call call = {.args = args, .layout = layout, .is_int8 = IsInt8(*args.weight)};
+  CHECK(!call.is_int8 ||
+        (layout.num_groups == 1 && args.weight->format.value == WeightValue::kInt8));
   if (std::ssize(scratch_) < pool.num_threads()) scratch_.resize(pool.num_threads());
-  for (int64_t first = 0; first < args.x.dim(0); first += kMaxBlockRows) {
-    const int64_t num_rows = std::min(kMaxBlockRows, args.x.dim(0) - first);
-    const int64_t height = TileHeight(is_int8, num_rows);
-    const Block block = {.args = args,
-                         .layout = layout,
-                         .first_row = first,
-                         .num_rows = num_rows,
-                         .height = height,
-                         .num_tiles = CeilDiv(num_rows, height)};
-    is_int8 ? PackInt8(block, pool) : PackFloats(block, pool);
-    const int64_t grain = std::max<int64_t>(1, kRangeBytes / (layout.panel_bytes * num_rows));
-    pool.ParallelFor(layout.num_panels, grain, [&](int64_t begin, int64_t end, int thread) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        MultiplyPanel(block, panel, scratch_[thread]);
-      }
-    });
-  }
-}
-
-void QuantizedGemm::PackFloats(const Block& block, ThreadPool& pool) {
-  GrowTo(block.num_rows * block.layout.padded_columns(), packed_);
-  pool.ParallelFor(block.num_tiles, 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t tile = begin; tile < end; ++tile) PackTile(block, tile, scratch_[thread]);
+  ForEachRound(args, kMaxBlockRows, [&](const std::vector<RowBlock>& blocks) {
+    OpenBlocks(call, blocks);
+    call.is_int8 ? PackInt8(call, pool) : PackFloats(call, pool);
+    Multiply(call, pool);
   });
 }
 
+void QuantizedGemm::OpenBlocks(const Call& call, const std::vector<RowBlock>& blocks) {
+  blocks_.clear();
+  int64_t num_rows = 0, num_tiles = 0, num_panels = 0;
+  for (const RowBlock& rows : blocks) {
+    const int64_t height = TileHeight(call.is_int8, rows.num_rows);
+    blocks_.push_back({.call = call,
+                       .matrix = rows.matrix,
+                       .first_row = rows.first_row,
+                       .num_rows = rows.num_rows,
+                       .height = height,
+                       .num_tiles = CeilDiv(rows.num_rows, height),
+                       .first_packed_row = num_rows,
+                       .first_tile = num_tiles,
+                       .first_panel = num_panels});
+    num_rows += rows.num_rows;
+    num_tiles += blocks_.back().num_tiles;
+    num_panels += call.layout.num_panels;
+  }
+}
+
+void QuantizedGemm::PackFloats(const Call& call, ThreadPool& pool) {
+  const Block& last = blocks_.back();
+  GrowTo((last.first_packed_row + last.num_rows) * call.layout.padded_columns(), packed_);
+  pool.ParallelFor(last.first_tile + last.num_tiles, 1,
+                   [&](int64_t begin, int64_t end, int thread) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       const Block& block = BlockWith(blocks_, &Block::first_tile, i);
+                       PackTile(block, i - block.first_tile, scratch_[thread]);
+                     }
+                   });
+}
+
 void QuantizedGemm::PackTile(const Block& block, int64_t tile, Scratch& scratch) {
-  const QuantizedLayout& layout = block.layout;
+  const QuantizedLayout& layout = block.call.layout;
+  const GroupedLinearArgs& args = block.call.args;
+  const LinearWeight weight = block.weight();
   const int64_t columns = layout.padded_columns();
   const int64_t num_rows = block.TileRows(tile);
   float* const out = packed_.data() + block.TileValues(tile);
   GrowTo(columns, scratch.row);
   for (int64_t r = 0; r < num_rows; ++r) {
-    ReadRow(block.args.x, block.first_row + tile * block.height + r, layout,
-            layout.OrderOf(*block.args.weight), scratch.row.data());
+    ReadRow(args.x, args.XRow(block.first_row + tile * block.height + r), layout,
+            layout.OrderOf(weight), scratch.row.data());
     for (int64_t i = 0; i < columns; ++i) out[i * num_rows + r] = scratch.row[i];
   }
 }
 
-void QuantizedGemm::PackInt8(const Block& block, ThreadPool& pool) {
-  GrowTo(block.num_rows * block.Int8RowLines(), packed_int8_);
-  GrowTo(block.num_rows, x_scales_);
-  pool.ParallelFor(block.num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t row = begin; row < end; ++row) PackInt8Row(block, row, scratch_[thread]);
+void QuantizedGemm::PackInt8(const Call& call, ThreadPool& pool) {
+  const Block& last = blocks_.back();
+  const int64_t num_rows = last.first_packed_row + last.num_rows;
+  GrowTo(num_rows * call.Int8RowLines(), packed_int8_);
+  GrowTo(num_rows, x_scales_);
+  pool.ParallelFor(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Block& block = BlockWith(blocks_, &Block::first_packed_row, i);
+      PackInt8Row(block, i - block.first_packed_row, scratch_[thread]);
+    }
   });
 }
 
 void QuantizedGemm::PackInt8Row(const Block& block, int64_t row, Scratch& scratch) {
-  const QuantizedLayout& layout = block.layout;
+  const QuantizedLayout& layout = block.call.layout;
+  const GroupedLinearArgs& args = block.call.args;
   const int64_t columns = layout.padded_columns();
   const int64_t tile = row / block.height;
   GrowTo(columns, scratch.row);
-  ReadRow(block.args.x, block.first_row + row, layout, layout.OrderOf(*block.args.weight),
+  ReadRow(args.x, args.XRow(block.first_row + row), layout, layout.OrderOf(block.weight()),
           scratch.row.data());
   CacheLine* const out = packed_int8_.data() + block.Int8TileLines(tile) + row % block.height;
-  x_scales_[row] = RoundToInt8(scratch.row.data(), columns, block.TileRows(tile) * kInt8BlockBytes,
-                               reinterpret_cast<uint8_t*>(out));
+  x_scales_[block.first_packed_row + row] =
+      RoundToInt8(scratch.row.data(), columns, block.TileRows(tile) * kInt8BlockBytes,
+                  reinterpret_cast<uint8_t*>(out));
+}
+
+void QuantizedGemm::Multiply(const Call& call, ThreadPool& pool) {
+  const Block& last = blocks_.back();
+  const int64_t num_panels = last.first_panel + call.layout.num_panels;
+  const int64_t rows_per_block =
+      CeilDiv(last.first_packed_row + last.num_rows, std::ssize(blocks_));
+  const int64_t grain =
+      std::max<int64_t>(1, kRangeBytes / (call.layout.panel_bytes * rows_per_block));
+  pool.ParallelFor(num_panels, grain, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Block& block = BlockWith(blocks_, &Block::first_panel, i);
+      MultiplyPanel(block, i - block.first_panel, scratch_[thread]);
+    }
+  });
 }
 
 void QuantizedGemm::MultiplyPanel(const Block& block, int64_t panel, Scratch& scratch) const {
+  const GroupedLinearArgs& args = block.call.args;
   const int64_t first_feature = panel * kPanelFeatures;
-  BiasOfPanel(block.args.bias, first_feature,
-              std::min(kPanelFeatures, block.args.weight->out_features - first_feature),
-              scratch.bias);
-  if (IsInt8(*block.args.weight)) return MultiplyInt8(block, panel, scratch);
+  BiasOfPanel(args.bias, block.matrix * args.weight->out_features + first_feature,
+              std::min(kPanelFeatures, args.weight->out_features - first_feature), scratch.bias);
+  if (block.call.is_int8) return MultiplyInt8(block, panel, scratch);
   if (block.num_rows <= kMaxFusedRows) return MultiplyFewRows(block, panel, scratch);
   MultiplyManyRows(block, panel, scratch);
 }
 
 void QuantizedGemm::MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const {
   GrowTo(kMaxFusedRows * kPanelFeatures, scratch.sums);
-  RunQuantizedTile({.layout = &block.layout,
+  RunQuantizedTile({.layout = &block.call.layout,
                     .panel = block.PanelOf(panel),
-                    .x = packed_.data(),
+                    .x = packed_.data() + block.TileValues(0),
                     .num_rows = static_cast<int>(block.num_rows),
                     .read_ahead = ReadAheadBytes(),
                     .out = scratch.sums.data()});
@@ -202,7 +257,7 @@ void QuantizedGemm::MultiplyFewRows(const Block& block, int64_t panel, Scratch& 
 }
 
 void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const {
-  const QuantizedLayout& layout = block.layout;
+  const QuantizedLayout& layout = block.call.layout;
   const int64_t slice_units = kSliceColumns / layout.unit_columns;
   GrowTo(kSliceColumns * kPanelFeatures, scratch.expanded);
   GrowTo(kMaxBlockRows * kPanelFeatures, scratch.sums);
@@ -240,7 +295,7 @@ void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch&
 }
 
 void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const {
-  const QuantizedLayout& layout = block.layout;
+  const QuantizedLayout& layout = block.call.layout;
   const char* const data = block.PanelOf(panel);
   const auto* scales = reinterpret_cast<const float*>(data);
   const auto* code_sums = reinterpret_cast<const int32_t*>(data + layout.scale_bytes);
@@ -258,7 +313,7 @@ void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scr
               .read_ahead = tile == 0 ? ReadAheadBytes() : 0,
               .out = products});
     for (int64_t r = 0; r < num_rows; ++r) {
-      const float x_scale = x_scales_[tile * block.height + r];
+      const float x_scale = x_scales_[block.first_packed_row + tile * block.height + r];
       for (int64_t f = 0; f < kPanelFeatures; ++f) {
         const int32_t sum = products[r * kPanelFeatures + f] - 128 * code_sums[f];
         scratch.sums[r * kPanelFeatures + f] = x_scale * (scales[f] * static_cast<float>(sum));
@@ -270,7 +325,7 @@ void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scr
 
 void QuantizedGemm::StoreRows(const Block& block, int64_t panel, int64_t row, int64_t num_rows,
                               const Scratch& scratch) const {
-  const LinearArgs& args = block.args;
+  const GroupedLinearArgs& args = block.call.args;
   const int64_t first_feature = panel * kPanelFeatures;
   const int64_t num_features = std::min(kPanelFeatures, args.weight->out_features - first_feature);
   const int64_t at = (block.first_row + row) * args.out.row_stride() + first_feature;

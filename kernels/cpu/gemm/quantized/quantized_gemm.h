@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/gemm/grouped_linear.h"
 #include "kernels/cpu/gemm/quantized/int8_tile.h"
 #include "kernels/cpu/gemm/quantized/quantized_panel.h"
 #include "kernels/cpu/gemm/quantized/quantized_tile.h"
@@ -21,17 +22,23 @@ class QuantizedGemm {
   ~QuantizedGemm();
 
   // x and out are float32 or bfloat16.
-  void Linear(const LinearArgs& args, ThreadPool& pool);
+  void Linear(const LinearArgs& args, ThreadPool& pool) {
+    GroupedLinear(GroupedLinearArgs::Of(args), pool);
+  }
+  void GroupedLinear(const GroupedLinearArgs& args, ThreadPool& pool);
 
  private:
+  struct Call;
   struct Block;
   struct Scratch;
 
   int64_t TileHeight(bool is_int8, int64_t num_rows) const;
-  void PackFloats(const Block& block, ThreadPool& pool);
+  void OpenBlocks(const Call& call, const std::vector<RowBlock>& blocks);
+  void PackFloats(const Call& call, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile, Scratch& scratch);
-  void PackInt8(const Block& block, ThreadPool& pool);
+  void PackInt8(const Call& call, ThreadPool& pool);
   void PackInt8Row(const Block& block, int64_t row, Scratch& scratch);
+  void Multiply(const Call& call, ThreadPool& pool);
   void MultiplyPanel(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const;
@@ -42,7 +49,9 @@ class QuantizedGemm {
 
   const TileSet& float_tiles_;
   const Int8Kernel int8_kernel_;
-  // Of one block of rows, by tile; they grow to the largest shape seen.
+  // The blocks that are multiplied now, and their rows by tile; they grow to the largest shape
+  // seen.
+  std::vector<Block> blocks_;
   std::vector<float> packed_;
   std::vector<CacheLine> packed_int8_;  // AMX loads whole lines
   std::vector<float> x_scales_;         // of int8 rows
