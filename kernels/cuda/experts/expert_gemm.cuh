@@ -249,7 +249,6 @@ class ExpertGemmComputation {
   __device__ void Multiply() {
     const int warpgroup = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
     const int rows_begin = warpgroup * Shape::kOutRows * Shape::kLineBytes;
-    if (warpgroup * Shape::kOutRows >= tiles_.rows().num_rows) return PassBy();
     int last_stage = -1;
     for (int step = 0; step < p_.num_steps; ++step) {
       Wait(shared_.full(place_.index), place_.parity);
@@ -271,14 +270,6 @@ class ExpertGemmComputation {
     }
     WaitForGemms<0>(sums_);
     Free(last_stage);
-  }
-  // Of a tile that has no rows for this warpgroup: the tensor cores are the others'.
-  __device__ void PassBy() {
-    for (int step = 0; step < p_.num_steps; ++step) {
-      Wait(shared_.full(place_.index), place_.parity);
-      Free(place_.index);
-      place_.Next(Shape::kStages);
-    }
   }
   __device__ void Free(int stage) const {
     if (threadIdx.x % 32 == 0) Arrive(shared_.free(stage));

@@ -21,7 +21,7 @@ constexpr int kRows = 8;      // of x, of a warp
 constexpr int kTileRows = 8;  // weight rows of one mma
 constexpr int kTiles = 2;     // of a warp: of a gated gemm gates and their ups
 constexpr int kGroup = kTiles * kTileRows;
-constexpr int kWarps = 4, kThreads = kWarps * 32;
+constexpr int kWarps = 2, kThreads = kWarps * 32;
 constexpr int kStages = 4;    // segments in flight
 constexpr int kSegment = 64;  // k of a step: one 128-byte line of each weight row
 
@@ -67,7 +67,7 @@ struct Rows {
   const Bits* weights[kTiles];
   const Bits* x;  // or null
 
-  __device__ void Load(int at, int in_features, Segment& to) const {
+  __device__ void LoadWeights(int at, int in_features, Segment& to) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int k = at + half * 32;
@@ -75,6 +75,12 @@ struct Rows {
       for (int i = 0; i < kTiles; ++i) {
         to.weights[i][half] = k < in_features ? LoadWeight(weights[i] + k) : uint4{};
       }
+    }
+  }
+  __device__ void LoadX(int at, int in_features, Segment& to) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int k = at + half * 32;
       to.x[half] =
           x != nullptr && k < in_features ? *reinterpret_cast<const uint4*>(x + k) : uint4{};
     }
@@ -133,14 +139,17 @@ __global__ void __launch_bounds__(kThreads) ExpertGemv(const ExpertGemvParams p)
   for (int i = 0; i < kTiles; ++i) {
     rows.weights[i] = weight + static_cast<int64_t>(p.FeatureAt(group, i, row)) * p.in_features;
   }
+  Segment segments[kStages];
+  const int k = lane % 4 * 8;
+  // Before x, whose row is looked up.
+#pragma unroll
+  for (int i = 0; i < kStages; ++i) rows.LoadWeights(i * kSegment + k, p.in_features, segments[i]);
   const int at = tile.first_row + row;
   rows.x = row >= tile.num_rows ? nullptr
            : p.num_gates == 0   ? p.x + at * p.x_stride
                                 : p.x + p.pairs[at] / p.top_k * p.x_stride;
-  Segment segments[kStages];
-  const int k = lane % 4 * 8;
 #pragma unroll
-  for (int i = 0; i < kStages; ++i) rows.Load(i * kSegment + k, p.in_features, segments[i]);
+  for (int i = 0; i < kStages; ++i) rows.LoadX(i * kSegment + k, p.in_features, segments[i]);
   float sums[kTiles][4] = {};
   for (int first = 0; first < p.in_features; first += kStages * kSegment) {
 #pragma unroll
@@ -155,7 +164,9 @@ __global__ void __launch_bounds__(kThreads) ExpertGemv(const ExpertGemvParams p)
           MultiplyAdd<T>({x.z, 0, x.w, 0}, w.z, w.w, sums[j]);
         }
       }
-      rows.Load(first + (kStages + i) * kSegment + k, p.in_features, now);
+      const int next = first + (kStages + i) * kSegment + k;
+      rows.LoadWeights(next, p.in_features, now);
+      rows.LoadX(next, p.in_features, now);
     }
   }
   StoreSums<T>(p, tile, group, sums);

@@ -108,9 +108,9 @@ def make_31b_kind(folder, seed):
 
 def make_26b_kind(folder, seed):
     """As 26B-A4B: experts beside the MLP of every layer."""
-    text = dict(BASE, num_hidden_layers=4, layer_types=[SLIDING, SLIDING, SLIDING, FULL], sliding_window=9,
+    text = dict(BASE, num_hidden_layers=2, layer_types=[SLIDING, FULL], sliding_window=9,
                 num_key_value_heads=4, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0,
-                enable_moe_block=True, num_experts=8, top_k_experts=3, moe_intermediate_size=24)
+                enable_moe_block=True, num_experts=8, top_k_experts=2, moe_intermediate_size=24)
     return make(folder, seed, transformers.Gemma4Config(text_config=text, **TOKENS), torch.bfloat16)
 
 
@@ -140,7 +140,7 @@ def make_causal(folder, seed):
 CASES = {
     "gemma4_e_kind": (6, make_e_kind, 48),
     "gemma4_31b_kind": (5, make_31b_kind, 48),
-    "gemma4_26b_kind": (1, make_26b_kind, 48),
+    "gemma4_26b_kind": (55, make_26b_kind, 48),
     "gemma4_unified": (0, make_unified, 48),
     "gemma4_causal": (2, make_causal, 48),
 }

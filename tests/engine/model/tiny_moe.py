@@ -171,10 +171,10 @@ CASES = {
     "qwen35_moe_conditional": case(
         5, "Qwen3_5Moe", stack_experts, num_ids=44, text_config=SHORT, vision_config=tiny_hybrids.VISION, image_token_id=44,
         video_token_id=45, vision_start_token_id=46, vision_end_token_id=47),
-    "glm4_moe_groups": case(9, "Glm4Moe", lambda folder: add_draft_layer(folder, 3), **BASE, **GLM, head_dim=16, n_group=4,
+    "glm4_moe_groups": case(41, "Glm4Moe", lambda folder: add_draft_layer(folder, 3), **BASE, **GLM, head_dim=16, n_group=4,
                             topk_group=2, routed_scaling_factor=1.7, use_qk_norm=True, attention_bias=True,
                             n_shared_experts=2),
-    "glm4_moe_plain": case(22, "Glm4Moe", **BASE, **GLM, norm_topk_prob=False),
+    "glm4_moe_plain": case(96, "Glm4Moe", **BASE, **GLM, norm_topk_prob=False),
     "gpt_oss": case(21, "GptOss", **{**BASE, **GPT_OSS}),
     "gpt_oss_mxfp4": (35, make_gpt_oss_mxfp4, 48),
 }

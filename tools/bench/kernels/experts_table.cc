@@ -21,11 +21,21 @@ struct Mixture {
   const char* name;
   int64_t hidden_size, intermediate_size;
   int32_t num_experts, top_k;
+  WeightFormat format = {};
 };
 
+constexpr WeightFormat kFloat8Blocks = {.value = WeightValue::kFloat8, .group_columns = 128};
+constexpr WeightFormat kMxfp4 = {
+    .value = WeightValue::kFloat4, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32};
+constexpr WeightFormat kInt4 = {
+    .value = WeightValue::kInt4, .group_columns = 128, .zero_points = true};
+
 constexpr Mixture kMixtures[] = {{"qwen3-30b-a3b", 2048, 768, 128, 8},
+                                 {"qwen3-30b-a3b awq", 2048, 768, 128, 8, kInt4},
                                  {"qwen3.6-35b-a3b", 2048, 512, 256, 8},
+                                 {"qwen3.6-35b-a3b fp8", 2048, 512, 256, 8, kFloat8Blocks},
                                  {"gpt-oss-20b", 2880, 2880, 32, 4},
+                                 {"gpt-oss-20b mxfp4", 2880, 2880, 32, 4, kMxfp4},
                                  {"mixtral-8x7b", 4096, 14336, 8, 2}};
 
 // A layer's experts and a number of tokens. Calls take turns with the logits, so that each finds
@@ -56,13 +66,11 @@ class MixtureCase {
       return absl::OkStatus();
     };
     const auto gemm = [&](const char* name, auto op, const LinearWeight& weight) {
+      const auto expert_bytes = static_cast<double>(weight.Expert(0).size_bytes());
       const double elements = static_cast<double>(weight.out_features * weight.in_features);
       const double x_bytes = static_cast<double>(weight.in_features + weight.out_features) *
                              num_pairs * static_cast<double>(DTypeBytes(kActivations));
-      return add(name, op,
-                 static_cast<double>(num_chosen) * elements *
-                         static_cast<double>(DTypeBytes(kActivations)) +
-                     x_bytes,
+      return add(name, op, static_cast<double>(num_chosen) * expert_bytes + x_bytes,
                  2 * elements * num_pairs);
     };
     RETURN_IF_ERROR(add("route", &MixtureCase::Route,
@@ -79,7 +87,11 @@ class MixtureCase {
 
   absl::Status MakeWeights(uint64_t seed) {
     WeightStore& store = timer_.backend().weight_store();
-    LinearWeight one = {.dtype = kActivations,
+    const LinearFormat format =
+        store.FormatFor({mixture_.format}, kActivations, /*has_experts=*/true);
+    LinearWeight one = {.format = format.weight,
+                        .activations = format.activations,
+                        .dtype = kActivations,
                         .out_features = 2 * mixture_.intermediate_size,
                         .in_features = mixture_.hidden_size};
     const int num_weights =
@@ -121,6 +133,7 @@ class MixtureCase {
     const int64_t element = DTypeBytes(kActivations);
     ASSIGN_OR_RETURN(room_, make(most_pairs * element *
                                  std::max(2 * mixture_.intermediate_size, mixture_.hidden_size)));
+    ASSIGN_OR_RETURN(sorted_x_, make(most_pairs * mixture_.hidden_size * element));
     ASSIGN_OR_RETURN(out_, make(most_tokens * mixture_.hidden_size * element));
     routing_bytes_ = (3 * most_pairs + mixture_.num_experts + 1) * int64_t{sizeof(int32_t)};
     ASSIGN_OR_RETURN(routings_, make(kNumTurns * routing_bytes_));
@@ -166,6 +179,7 @@ class MixtureCase {
          .weight = &weight,
          .routing = RoutingOf(turn, num_tokens),
          .gate_up = Tensor(room_, kActivations, {num_pairs, weight.out_features}),
+         .sorted_x = Tensor(sorted_x_, kActivations, {num_pairs, mixture_.hidden_size}),
          .out = Tensor(inner_.data(), kActivations, {num_pairs, mixture_.intermediate_size})});
   }
   void Down(int turn, int64_t num_tokens) {
@@ -198,7 +212,7 @@ class MixtureCase {
   std::vector<LinearWeight> gate_up_, down_;
   std::vector<DeviceBuffer> buffers_;
   DeviceBuffer logits_, x_, inner_;
-  char *room_ = nullptr, *out_ = nullptr, *routings_ = nullptr;
+  char *room_ = nullptr, *sorted_x_ = nullptr, *out_ = nullptr, *routings_ = nullptr;
   int64_t routing_bytes_ = 0;
   int64_t routed_tokens_ = 0;
 };
@@ -220,7 +234,7 @@ absl::Status MeasureExperts(GraphTimer& timer, uint64_t seed, const std::string&
     counts = is_cpu ? std::vector<int64_t>{1, 8, 64}
                     : std::vector<int64_t>{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 2048, 8192};
   }
-  PrintOpHeader("mixtures of experts, bfloat16, cold");
+  PrintOpHeader("mixtures of experts, bfloat16 unless the name says otherwise, cold");
   for (const Mixture& mixture : kMixtures) {
     if (!absl::StrContains(mixture.name, cases)) continue;
     if (Interrupted()) break;
