@@ -22,6 +22,7 @@
 #include "engine/model/weights/weight_plan.h"
 #include "engine/model/weights/weight_reader.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
 #include "kernels/host_limits.h"
 
 namespace quire {
