@@ -22,6 +22,7 @@
 #include "engine/model/weights/weight_plan.h"
 #include "engine/model/weights/weight_reader.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
 #include "kernels/host_limits.h"
 
 namespace quire {
@@ -138,7 +139,8 @@ class WeightsLoader {
     }
     WeightPlan plan = PlanWeights(config, part, weights->model_.get());
     if (checkpoint != nullptr) ChooseParts(*checkpoint, &plan);
-    for (const MatrixPlan& matrix : plan.matrices) {
+    for (MatrixPlan& matrix : plan.matrices) {
+      ASSIGN_OR_RETURN(matrix.scheme, SchemeOf(matrix, config.quantization));
       matrix.weight->dtype = dtype;
       weights->num_parameters_ +=
           matrix.weight->num_experts * matrix.weight->out_features * matrix.weight->in_features;

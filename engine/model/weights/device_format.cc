@@ -68,6 +68,7 @@ LinearFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme
 
 absl::StatusOr<WeightScheme> SchemeOf(const MatrixPlan& matrix,
                                       const QuantizationConfig& quantization) {
+  if (matrix.scheme) return *matrix.scheme;
   if (matrix.role == MatrixRole::kEmbedding || !quantization.quantized()) return WeightScheme();
   std::vector<std::string> modules;
   modules.reserve(matrix.parts.size());

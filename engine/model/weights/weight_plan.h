@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "engine/checkpoint/text_part.h"
+#include "engine/model/quantization/weight_scheme.h"
 #include "kernels/linear_weight.h"
 
 namespace quire {
@@ -58,6 +60,8 @@ struct MatrixPlan {
   bool float32_out = false;      // else of the activations' dtype
   int64_t top_k = 0;             // of experts, those of a token; 0: there are none
   MatrixRole role = MatrixRole::kLinear;
+  // What SchemeOf says, once it is known: of many experts it takes a while.
+  std::optional<WeightScheme> scheme = {};
 };
 
 // FillWeightArgs::tensor_id of a plan's matrix, or of one of its experts, when there is no

@@ -231,6 +231,34 @@ TEST_F(ExpertWeightsTest, DummyExpertsDiffer) {
   }
 }
 
+// What lies before the experts takes less memory once it is compressed, and they move up.
+TEST_F(ExpertWeightsTest, ExpertsStayAsTheyAreWhenOthersAreCompressed) {
+  std::string text = ConfigOf();
+  folder_.Write("config.json",
+                text.replace(text.find("\"vocab_size\": 96"), 16, "\"vocab_size\": 20000"));
+  const auto config = LoadModelConfig(folder_.path());
+  ASSERT_TRUE(config.ok()) << config.status();
+  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<Weights> loaded;
+  for (const bool compress : {false, true}) {
+    backends.push_back(*OpenBackend({.cpu_compress_weights = compress}));
+    auto weights =
+        Weights::Load(*backends.back(), *config, folder_.path(), {.format = LoadFormat::kDummy});
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    loaded.push_back(*std::move(weights));
+  }
+  EXPECT_TRUE(loaded[1].lm_head().is_compressed());
+  EXPECT_LT(loaded[1].size_bytes(), loaded[0].size_bytes());
+  const LinearWeight& plain = loaded[0].layer(0).routed_mlp.gate_up;
+  const LinearWeight& moved = loaded[1].layer(0).routed_mlp.gate_up;
+  EXPECT_FALSE(moved.is_compressed());
+  ASSERT_EQ(moved.expert_bytes, plain.expert_bytes);
+  for (int e = 0; e < kNumExperts; ++e) {
+    const size_t bytes = plain.Expert(e).size_bytes();
+    EXPECT_EQ(std::memcmp(plain.Expert(e).data, moved.Expert(e).data, bytes), 0) << e;
+  }
+}
+
 // Qwen3-Next's projections: queries, keys, values and z of each key head, one behind the other.
 constexpr char kNextConfig[] = R"({"model_type": "qwen3_next", "vocab_size": 96, "hidden_size": 64,
     "intermediate_size": 96, "num_experts": 0, "num_hidden_layers": 2, "num_attention_heads": 4,
