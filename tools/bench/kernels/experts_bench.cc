@@ -107,14 +107,15 @@ class ExpertsBench {
           {.x = middle, .weight = &linear_, .routing = routing, .rows = rows, .out = out},
           device_.pool());
     };
-    // One row times as many experts as a token has, as if they were one matrix; and all pairs
-    // times one expert.
+    // One row times as many experts as are chosen, as if they were one matrix; and all pairs times
+    // one expert.
+    const int64_t num_chosen = routings[0].num_chosen;
     const auto run_row = [&] {
-      const int64_t first = next++ % (kExperts / kTopK) * kTopK;
-      Multiply(Several(gated_, first), Matrix(x_, 1, kHidden),
-               Matrix(gate_up_, 1, kTopK * 2 * kSize));
-      Multiply(Several(linear_, first), Matrix(middle_, 1, kSize),
-               Matrix(rows_, 1, kTopK * kHidden));
+      const int64_t first = next++ % (kExperts / num_chosen) * num_chosen;
+      Multiply(Several(gated_, first, num_chosen), Matrix(x_, 1, kHidden),
+               Matrix(gate_up_, 1, num_chosen * 2 * kSize));
+      Multiply(Several(linear_, first, num_chosen), Matrix(middle_, 1, kSize),
+               Matrix(rows_, 1, num_chosen * kHidden));
     };
     const auto run_rows = [&] {
       const int64_t expert = next++ % kExperts;
@@ -124,14 +125,13 @@ class ExpertsBench {
     const std::vector<double> seconds = BestSeconds({run_experts, run_row, run_rows});
     const double expert_bytes =
         static_cast<double>(gated_.size_bytes() + linear_.size_bytes()) / kExperts;
-    const double rate = expert_bytes * static_cast<double>(routings[0].num_chosen) / seconds[0];
+    const double gigabytes = 1e-9 * expert_bytes * static_cast<double>(num_chosen);
     const double gflops = 2e-9 * static_cast<double>(num_pairs * 3 * kHidden * kSize);
     std::printf(
         "%-8s %4ld tokens, %3ld experts  %9.1f us  %6.1f GB/s, a row's gemv %6.1f  "
         "%7.1f GFLOP/s, one matrix's gemm %7.1f\n",
-        name, static_cast<long>(num_tokens), static_cast<long>(routings[0].num_chosen),
-        seconds[0] * 1e6, rate * 1e-9, expert_bytes * kTopK * 1e-9 / seconds[1],
-        gflops / seconds[0], gflops / seconds[2]);
+        name, static_cast<long>(num_tokens), static_cast<long>(num_chosen), seconds[0] * 1e6,
+        gigabytes / seconds[0], gigabytes / seconds[1], gflops / seconds[0], gflops / seconds[2]);
   }
 
  private:
@@ -143,9 +143,9 @@ class ExpertsBench {
     weight.format.quantized() ? quantized_gemm_.Linear(args, device_.pool())
                               : gemm_.Linear(args, device_.pool());
   }
-  static LinearWeight Several(const LinearWeight& weight, int64_t first) {
+  static LinearWeight Several(const LinearWeight& weight, int64_t first, int64_t count) {
     LinearWeight several = weight.Expert(first);
-    several.out_features *= kTopK;  // whole panels
+    several.out_features *= count;  // whole panels
     return several;
   }
 
