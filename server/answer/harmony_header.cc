@@ -87,6 +87,7 @@ void HarmonyHeader::Finish() {
     rest_ = raw_;
     return;
   }
+  if (part_.starts_with('<') || kTo.starts_with(part_)) part_.clear();
   EndWord();
   if (num_types_ > 0 && !has_type_tag_ && recipient_.empty()) rest_ = raw_.substr(types_begin_);
 }

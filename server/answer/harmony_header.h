@@ -39,6 +39,9 @@ class HarmonyHeader {
     kText,     // this is no header, or it has no end: `rest` is the message's text so far
   };
 
+  // `follows_start` where the tag that begins a message came before.
+  explicit HarmonyHeader(bool follows_start = false) : has_tag_(follows_start) {}
+
   State Take(char c);
   // The answer ends here: `rest` is what of it is no header.
   void Finish();
@@ -55,7 +58,7 @@ class HarmonyHeader {
 
   std::string raw_;
   std::string part_;  // of it, the word or tag that is being read
-  bool has_tag_ = false;
+  bool has_tag_;
   bool awaits_channel_ = false;
   bool has_type_tag_ = false;
   std::string channel_;

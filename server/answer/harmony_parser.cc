@@ -46,7 +46,7 @@ void HarmonyParser::Append(std::string_view text, AnswerEvents* events) {
 }
 
 void HarmonyParser::BeginHeader() {
-  header_ = HarmonyHeader();
+  header_ = HarmonyHeader(/*follows_start=*/true);
   at_ = At::kHeader;
 }
 

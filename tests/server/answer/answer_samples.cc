@@ -539,6 +539,8 @@ std::vector<AnswerSample> HarmonyEndSamples() {
       {"gpt_oss", "<|channel|>final Two", "C(Two)", "gpt_oss"},
       {"gpt_oss", "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>fin", "R(a)",
        "gpt_oss"},
+      {"gpt_oss", "<|channel|>analysis<|message|>a<|end|><|start|>assistant to", "R(a)", "gpt_oss"},
+      {"gpt_oss", "<|channel|>analysis<|message|>a<|end|><|start|>assistant<", "R(a)", "gpt_oss"},
       {"gpt_oss", "<|channel|>analysis<|message|>a<|end|><|start|>assis", "R(a)", "gpt_oss"},
       {"gpt_oss", "<|channel|>analysis<|message|>a <|en", "R(a <|en)", "gpt_oss"},
       {"gpt_oss", "<|channel|>commentary to=functions.now<|message|>", "F(now)A({})", "gpt_oss"},
