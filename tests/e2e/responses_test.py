@@ -200,6 +200,10 @@ class ResponsesTest(ServerTestCase):
         cut = self.ask(extra_body={"stop": [" "]})
         self.assertEqual((cut.status, " " in cut.output_text), ("completed", False))
 
+    def test_the_effort_comes_back(self):
+        self.assertEqual(self.ask(reasoning={"effort": "low", "summary": "auto"}).reasoning.effort, "low")
+        self.assertIsNone(self.ask().reasoning.effort)
+
     def test_refused_by_name(self):
         for extra, field in REFUSED:
             with self.subTest(extra=extra), self.assertRaises(openai.BadRequestError) as caught:
