@@ -92,6 +92,9 @@ class HarmonyChatsTest(hybrid_chats_test.FamilyChats, unittest.TestCase):
         self.assertIn(call + "<|start|>assistant<|channel|>final<|message|>Warm.<|end|><|start|>user", later)
         developer = self.seen([{"role": "developer", "content": "Be brief."}, QUESTION[0]])
         self.assertIn("<|end|><|start|>developer<|message|># Instructions\n\nBe brief.\n\n<|end|>", developer)
+        # As Codex sends them: instructions, and a developer's message among the input.
+        both = self.seen([{"role": "system", "content": "Be brief."}, {"role": "developer", "content": "Be kind."}, QUESTION[0]])
+        self.assertIn("# Instructions\n\nBe brief.\n\nBe kind.\n\n<|end|><|start|>user", both)
 
     def test_the_effort_of_reasoning(self):
         for fields, effort in (({"reasoning_effort": "low"}, "low"), ({"reasoning_effort": None}, "medium"),
