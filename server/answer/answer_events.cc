@@ -42,7 +42,7 @@ void AnswerEvents::AddArguments(std::string_view json) {
   Append(AnswerEvent::Kind::kArguments, json);
 }
 
-void AnswerEvents::Finish() {
+void AnswerEvents::EndText() {
   Append(held_kind_, held_);
   held_.clear();
 }

@@ -37,8 +37,8 @@ class AnswerEvents {
   void AddTag();
   void BeginCall(std::string_view name);
   void AddArguments(std::string_view json);
-  // The answer ends.
-  void Finish();
+  // A text ends, and white space at its end is its own.
+  void EndText();
 
   // Those that came since the last time.
   std::vector<AnswerEvent> Take() { return std::exchange(events_, {}); }

@@ -1,16 +1,27 @@
 #include "server/answer/answer_format.h"
 
+#include <iterator>
+
 #include "kernels/base/check.h"
 #include "server/answer/gemma_call.h"
+#include "server/answer/harmony_header.h"
 #include "server/answer/parameter_call.h"
 
 namespace quire {
+
+namespace {
+
+constexpr char kAnalysisTag[] = "<|channel|>analysis<|message|>";
+constexpr char kAnalysisEnd[] = "<|end|><|start|>assistant";
+
+}  // namespace
 
 ToolFormat ToolFormatOf(std::string_view parser) {
   if (parser == "hermes") return ToolFormat::kHermes;
   if (parser == "llama3_json") return ToolFormat::kLlama3Json;
   if (parser == "mistral") return ToolFormat::kMistral;
   if (parser == "gemma4") return ToolFormat::kGemma4;
+  if (parser == "gpt_oss" || parser == "openai") return ToolFormat::kHarmony;
   if (parser == "qwen3_coder") return ToolFormat::kQwen3Coder;
   CHECK(parser == "none") << parser;
   return ToolFormat::kNone;
@@ -21,8 +32,15 @@ ReasoningFormat ReasoningFormatOf(std::string_view parser) {
   if (parser == "deepseek_r1") return {"<think>", "</think>", /*always=*/true};
   if (parser == "mistral") return {"[THINK]", "[/THINK]"};
   if (parser == "gemma4") return {"<|channel>", "<channel|>", /*always=*/false, "thought\n"};
+  if (parser == "gpt_oss" || parser == "openai_gptoss") {
+    return {.open = kAnalysisTag, .close = kAnalysisEnd, .in_channels = true};
+  }
   CHECK(parser == "none") << parser;
   return {};
+}
+
+bool DetectHarmony(std::string_view chat_templates) {
+  return chat_templates.find(kAnalysisTag) != std::string_view::npos;
 }
 
 ToolFormat DetectToolFormat(std::string_view chat_templates) {
@@ -31,6 +49,7 @@ ToolFormat DetectToolFormat(std::string_view chat_templates) {
   };
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has(GemmaCallReader::kBeginTag) && has(GemmaCallReader::kEndTag)) return ToolFormat::kGemma4;
+  if (DetectHarmony(chat_templates)) return ToolFormat::kHarmony;
   if (has("<tool_call>")) {
     if (has("<function=")) return ToolFormat::kQwen3Coder;
     // GLM and Hunyuan have the tag for something else.
@@ -54,6 +73,9 @@ CallTags TagsOf(ToolFormat format) {
               {std::string(GemmaCallReader::kQuote)}};
     case ToolFormat::kQwen3Coder:
       return {{"<tool_call>", std::string(ParameterCallReader::kFunctionTag)}, "</tool_call>"};
+    case ToolFormat::kHarmony:
+      return {
+          .begin = {}, .end = "", .within = {std::begin(harmony::kTags), std::end(harmony::kTags)}};
     case ToolFormat::kNone:
       break;
   }

@@ -15,9 +15,10 @@ enum class ToolFormat : uint8_t {
   kMistral,     // [TOOL_CALLS] [{"name": ..., "arguments": {...}}] or [TOOL_CALLS]NAME[ARGS]{...}
   kQwen3Coder,  // <tool_call><function=NAME><parameter=NAME>...</parameter></function></tool_call>
   kGemma4,      // <|tool_call>call:NAME{KEY:<|"|>...<|"|>}<tool_call|>
+  kHarmony,     // gpt-oss's: <|channel|>commentary to=functions.NAME<|message|>{...}<|call|>
 };
 
-// Reasoning stands between two tags, at the beginning of the answer.
+// Reasoning stands between two tags, at the beginning of the answer; in a channel, wherever it is.
 struct ReasoningFormat {
   std::string open;  // empty: there is no reasoning
   std::string close;
@@ -25,16 +26,20 @@ struct ReasoningFormat {
   bool always = false;
   // What may stand behind the first tag and is no reasoning.
   std::string label = "";
+  // The answer is messages in channels, and the tags are those of one: harmony.
+  bool in_channels = false;
 
   bool is_none() const { return open.empty(); }
 };
 
-// By vLLM's names of parsers, but for auto; one of the setting's.
+// By vLLM's names of parsers and by gpt_oss, but for auto; one of the setting's.
 ToolFormat ToolFormatOf(std::string_view parser);
 ReasoningFormat ReasoningFormatOf(std::string_view parser);
 
 // What the models of these chat templates write; kNone where they do not say it.
 ToolFormat DetectToolFormat(std::string_view chat_templates);
+// Whether these models answer in harmony's messages.
+bool DetectHarmony(std::string_view chat_templates);
 
 // The tags around calls: those that begin one, what ends it or is empty, and those within it that
 // may be tokens.

@@ -10,6 +10,15 @@ AnswerParser::AnswerParser(const AnswerOptions& options, bool in_reasoning)
       after_start_(in_reasoning ? At::kLabel : At::kContent),
       end_({reasoning_.close}),
       events_(options.one_call) {
+  if (options.is_harmony()) {
+    messages_ = std::make_unique<HarmonyParser>(
+        HarmonyParser::Options{.finds_reasoning = reasoning_.in_channels,
+                               .finds_calls = options.tools == ToolFormat::kHarmony,
+                               .in_reasoning = in_reasoning},
+        options.functions);
+    messages_->Append(options.opening, &events_);
+    return;
+  }
   if (in_reasoning) events_.AddTag();  // the prompt has it
   if (options.tools != ToolFormat::kNone) {
     tools_ = std::make_unique<ToolCallParser>(options.tools, options.functions);
@@ -21,6 +30,10 @@ AnswerParser::AnswerParser(const AnswerOptions& options, bool in_reasoning)
 }
 
 std::vector<AnswerEvent> AnswerParser::Append(std::string_view text) {
+  if (messages_ != nullptr) {
+    messages_->Append(text, &events_);
+    return events_.Take();
+  }
   while (at_ == At::kStart && !text.empty()) TakeStart(&text);
   if (at_ == At::kLabel) TakeLabel(&text);
   if (at_ == At::kReasoning) TakeReasoning(&text);
@@ -86,7 +99,9 @@ void AnswerParser::AddContent(std::string_view text) {
 }
 
 std::vector<AnswerEvent> AnswerParser::Finish() {
-  if (at_ == At::kStart || at_ == At::kLabel) {
+  if (messages_ != nullptr) {
+    messages_->Finish(&events_);
+  } else if (at_ == At::kStart || at_ == At::kLabel) {
     const bool in_reasoning = at_ == At::kLabel || after_start_ == At::kLabel;
     events_.AddText(in_reasoning ? AnswerEvent::Kind::kReasoning : AnswerEvent::Kind::kContent,
                     start_);
@@ -95,7 +110,7 @@ std::vector<AnswerEvent> AnswerParser::Finish() {
   } else if (tools_ != nullptr) {
     tools_->Finish(&events_);
   }
-  events_.Finish();
+  events_.EndText();
   return events_.Take();
 }
 

@@ -11,6 +11,7 @@
 
 #include "server/answer/answer_events.h"
 #include "server/answer/answer_format.h"
+#include "server/answer/harmony_parser.h"
 #include "server/answer/tag_finder.h"
 #include "server/answer/tool_call_parser.h"
 
@@ -26,6 +27,8 @@ struct AnswerOptions {
   // begin with reasoning.
   std::string opening;
 
+  // The answer is messages in channels.
+  bool is_harmony() const { return reasoning.in_channels || tools == ToolFormat::kHarmony; }
   bool finds_nothing() const { return reasoning.is_none() && tools == ToolFormat::kNone; }
 };
 
@@ -53,7 +56,8 @@ class AnswerParser {
   At after_start_;         // where the first tag is missing
   TagFinder end_;          // of reasoning
   AnswerEvents events_;
-  std::unique_ptr<ToolCallParser> tools_;  // null: there are none
+  std::unique_ptr<ToolCallParser> tools_;    // null: there are none
+  std::unique_ptr<HarmonyParser> messages_;  // of harmony; then the others are idle
 };
 
 }  // namespace quire

@@ -41,6 +41,10 @@ std::string CallOpening::Of(std::string_view function) const {
       return "<|tool_call>call:" + name + (name.empty() ? "" : "{");
     case ToolFormat::kQwen3Coder:
       return "<tool_call>\n<function=" + name + (name.empty() ? "" : ">\n");
+    case ToolFormat::kHarmony:
+      // The dot before a name is of the name's token.
+      if (name.empty()) return "<|channel|>commentary to=functions";
+      return "<|channel|>commentary to=functions." + name + " <|constrain|>json<|message|>";
     case ToolFormat::kNone:
       break;
   }

@@ -20,6 +20,7 @@ ToolFormat ToolsOf(std::string_view parser, std::string_view chat_templates) {
 ReasoningFormat ReasoningOf(std::string_view parser, const Tokenizer& tokenizer,
                             std::string_view chat_templates) {
   if (parser != "auto") return ReasoningFormatOf(parser);
+  if (DetectHarmony(chat_templates)) return ReasoningFormatOf("gpt_oss");
   for (const char* name : {"qwen3", "mistral", "gemma4"}) {
     ReasoningFormat format = ReasoningFormatOf(name);
     if (tokenizer.TokenToId(format.close).has_value() || Contains(chat_templates, format.close)) {
@@ -41,8 +42,10 @@ ModelAnswers::ModelAnswers(std::string_view tool_parser, std::string_view reason
 
 std::vector<TokenId> ModelAnswers::TagTokens(bool with_tools) const {
   std::vector<std::string> tags = {reasoning_.open, reasoning_.close};
-  if (with_tools) {
-    CallTags call = TagsOf(tools_);
+  // Harmony has one set of tags for both.
+  const bool in_channels = reasoning_.in_channels;
+  if (with_tools || in_channels) {
+    CallTags call = TagsOf(in_channels ? ToolFormat::kHarmony : tools_);
     tags.insert(tags.end(), call.begin.begin(), call.begin.end());
     tags.push_back(call.end);
     tags.insert(tags.end(), call.within.begin(), call.within.end());

@@ -147,6 +147,7 @@ std::unique_ptr<CallReader> ToolCallParser::Open(char next) {
     case ToolFormat::kMistral:
       if (next == '{' || is_list_ || follows_) return OpenObject();
       return std::make_unique<NamedCallReader>(opening_);
+    case ToolFormat::kHarmony:  // HarmonyParser's
     case ToolFormat::kNone:
       break;
   }

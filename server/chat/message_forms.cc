@@ -1,6 +1,7 @@
 #include "server/chat/message_forms.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -177,6 +178,15 @@ class MessageForms::Probe {
     return shown.has_value() && Count(*shown, "qzone") > 0;
   }
 
+  // Some templates take the first message for the system's, and look for no other.
+  bool DropsInstructions() const {
+    const auto system = [](const char* content) {
+      return absl::StrCat(R"({"role": "system", "content": ")", content, "\"}, ");
+    };
+    const auto shown = Render(absl::StrCat(system("qzone"), system("qztwo"), kUser), "null");
+    return shown.has_value() && Count(*shown, "qzone") > 0 && Count(*shown, "qztwo") == 0;
+  }
+
   // Some templates fail where an assistant thinks, says something and calls a tool.
   bool TakesThinkingBesideCalls() const {
     return Render(Place::kCalls, R"("content": "qzone", "thinking": "qztwo",)",
@@ -288,6 +298,7 @@ MessageForms::MessageForms(const ChatTemplate& chat_template)
   const Probe probe(chat_template);
   knows_thinking_ = Quotes(chat_template.source(), "thinking") && probe.TakesThinkingParts();
   takes_text_arguments_ = probe.TakesTextArguments();
+  drops_instructions_ = probe.DropsInstructions();
   takes_thinking_beside_calls_ = probe.TakesThinkingBesideCalls();
   for (size_t i = 0; i < kNumPlaces; ++i) forms_[i] = probe.FormsAt(static_cast<Place>(i));
 }
@@ -307,7 +318,31 @@ absl::StatusOr<Value> MessageForms::Adapt(const Value& messages, Fuel* fuel) con
     if (fuel != nullptr && !fuel->Burn(StepsFor(message))) return fuel->status();
     adapted.push_back(message.dict() == nullptr ? message : AdaptMessage(*message.dict(), &budget));
   }
-  return ListOf(std::move(adapted));
+  return ListOf(drops_instructions_ ? WithOneInstruction(std::move(adapted)) : std::move(adapted));
+}
+
+bool MessageForms::IsInstruction(const Value& message) {
+  if (message.dict() == nullptr) return false;
+  const std::string_view role = TextOf(*message.dict(), "role");
+  const Value* content = message.dict()->Find(std::string_view("content"));
+  return (role == "system" || role == "developer") && content != nullptr &&
+         content->text() != nullptr;
+}
+
+std::vector<Value> MessageForms::WithOneInstruction(std::vector<Value> messages) {
+  const auto end = std::find_if_not(messages.begin(), messages.end(), IsInstruction);
+  if (end - messages.begin() < 2) return messages;
+  Text joined;
+  for (auto message = messages.begin(); message != end; ++message) {
+    const Text& said = *message->dict()->Find(std::string_view("content"))->text();
+    if (joined.size() > 0 && said.size() > 0) joined.Append("\n\n", Origin::kUser);
+    joined.Append(said);
+  }
+  Dict first = *messages.front().dict();
+  first.Set(UserText("content"), Value(std::move(joined)));
+  std::vector<Value> all = {ValueOf(std::move(first))};
+  all.insert(all.end(), std::make_move_iterator(end), std::make_move_iterator(messages.end()));
+  return all;
 }
 
 Value MessageForms::AdaptMessage(const Dict& message, JsonBudget* budget) const {

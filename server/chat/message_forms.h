@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/base/fuel.h"
@@ -24,6 +25,8 @@ class MessageForms {
 
   // The messages as the template is to see them. What it takes stays as it was sent; else
   // - the role developer becomes system,
+  // - where the template drops further messages of the system or a developer, those at the
+  //   beginning go to the first, with an empty line between two,
   // - a list of text parts becomes one text, with a line break between two of them that are not
   //   empty,
   // - a text becomes a list of one part, where the template shows parts alone; where it shows but
@@ -50,6 +53,9 @@ class MessageForms {
   };
   class Probe;
 
+  // Whether the message tells the model what to do in general.
+  static bool IsInstruction(const jinja::Value& message);
+  static std::vector<jinja::Value> WithOneInstruction(std::vector<jinja::Value> messages);
   static Place PlaceOf(std::string_view role, bool has_calls);
   jinja::Value AdaptMessage(const jinja::Dict& message, JsonBudget* budget) const;
   jinja::Value AdaptContent(const jinja::Value& content, const Forms& forms) const;
@@ -60,7 +66,8 @@ class MessageForms {
   const Forms& FormsAt(Place place) const { return forms_[static_cast<size_t>(place)]; }
 
   bool knows_developer_ = false;
-  bool knows_thinking_ = false;  // as a type of parts
+  bool drops_instructions_ = false;  // but for the first
+  bool knows_thinking_ = false;      // as a type of parts
   bool takes_text_arguments_ = false;
   bool takes_thinking_beside_calls_ = false;  // and a content
   std::array<Forms, kNumPlaces> forms_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/log/json_text.h"
 #include "server/openai/chat_tools.h"
+#include "server/openai/template_kwargs.h"
 #include "server/request/media_kinds.h"
 
 namespace quire {
@@ -139,9 +140,7 @@ void FillMessages(FieldReader& fields, v1::Messages* messages) {
   if (const auto adds = fields.Bool("add_generation_prompt")) {
     messages->set_add_generation_prompt(*adds);
   }
-  if (const JsonTree* kwargs = fields.Find("chat_template_kwargs")) {
-    messages->set_template_kwargs_json(ToJson(*kwargs));
-  }
+  FillTemplateKwargs(fields, fields.Text("reasoning_effort"), messages);
 }
 
 void RefuseAbsentOfChats(FieldReader& fields) {

@@ -14,7 +14,7 @@ namespace quire {
 void FillContent(FieldReader& fields, const std::string& field, const JsonTree& content,
                  v1::Message* message, JsonTree* extra);
 
-// messages, chat_template_kwargs, add_generation_prompt, continue_final_message.
+// messages, chat_template_kwargs, reasoning_effort, add_generation_prompt, continue_final_message.
 void FillMessages(FieldReader& fields, v1::Messages* messages);
 
 // What chats may ask for, and this server has not.

@@ -24,7 +24,6 @@ constexpr std::string_view kHarmless[] = {"user",
                                           "prompt_cache_key",
                                           "prompt_cache_retention",
                                           "verbosity",
-                                          "reasoning_effort",
                                           "modalities"};
 
 bool IsHarmless(std::string_view name) {

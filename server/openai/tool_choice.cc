@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/answer/call_opening.h"
 #include "server/log/json_text.h"
+#include "server/openai/template_kwargs.h"
 
 namespace quire {
 
@@ -31,10 +32,8 @@ ToolChoice OfFunction(FieldReader& fields, const JsonTree& choice) {
 
 // Templates of models that reason if they like leave it out then; the others do not look.
 void SwitchOffThinking(FieldReader& fields, v1::Messages* messages) {
-  JsonTree kwargs = {.kind = JsonTree::Kind::kObject};
-  const JsonTree* sent = fields.Find("chat_template_kwargs");
-  if (sent != nullptr && sent->is_object()) kwargs = *sent;
-  if (kwargs.Find("enable_thinking") != nullptr) return;
+  JsonTree kwargs = TemplateKwargs(fields, fields.Text("reasoning_effort"));
+  if (!kwargs.is_object() || kwargs.Find("enable_thinking") != nullptr) return;
   kwargs.keys.emplace_back("enable_thinking");
   kwargs.items.push_back({.kind = JsonTree::Kind::kBool});
   messages->set_template_kwargs_json(ToJson(kwargs));

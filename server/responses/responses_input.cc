@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/openai/chat_messages.h"
 #include "server/openai/chat_tools.h"
+#include "server/openai/template_kwargs.h"
 
 namespace quire {
 
@@ -163,15 +164,32 @@ class InputReader {
 
 }  // namespace
 
+std::optional<std::string> ReasoningEffort(FieldReader& fields) {
+  const JsonTree* reasoning = fields.Find("reasoning");
+  if (reasoning == nullptr) return std::nullopt;
+  if (!reasoning->is_object()) {
+    fields.Fail("reasoning", "is not an object");
+    return std::nullopt;
+  }
+  FieldReader reader(*reasoning, "reasoning.");
+  for (const char* key : {"summary", "generate_summary"}) {
+    const std::optional<std::string> summary = reader.Text(key);
+    if (summary.value_or("auto") != "auto") {
+      reader.Fail(key, "this server summarizes no reasoning; leave it out, or say auto");
+    }
+  }
+  std::optional<std::string> effort = reader.Text("effort");
+  fields.Keep(reader.status());
+  return effort;
+}
+
 void FillInput(FieldReader& fields, v1::Messages* messages) {
   if (auto instructions = fields.Text("instructions")) {
     v1::Message* message = messages->add_messages();
     message->set_role("system");
     message->set_content(*std::move(instructions));
   }
-  if (const JsonTree* kwargs = fields.Find("chat_template_kwargs")) {
-    messages->set_template_kwargs_json(ToJson(*kwargs));
-  }
+  FillTemplateKwargs(fields, ReasoningEffort(fields), messages);
   const JsonTree* input = fields.Find("input");
   if (input == nullptr) {
     fields.Fail("input", "is missing");

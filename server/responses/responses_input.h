@@ -7,7 +7,10 @@
 
 namespace quire {
 
-// input, instructions, chat_template_kwargs.
+// reasoning.effort; fails where a summary of a certain kind is asked for.
+std::optional<std::string> ReasoningEffort(FieldReader& fields);
+
+// input, instructions, chat_template_kwargs, reasoning.
 void FillInput(FieldReader& fields, v1::Messages* messages);
 
 }  // namespace quire

@@ -42,16 +42,6 @@ void RefuseState(FieldReader& fields) {
   }
 }
 
-// An object that may say nothing.
-void RefuseMembers(FieldReader& fields, const char* key, absl::string_view sentence) {
-  const JsonTree* object = fields.Find(key);
-  if (object == nullptr) return;
-  const bool is_empty =
-      object->is_object() && std::all_of(object->items.begin(), object->items.end(),
-                                         [](const JsonTree& member) { return member.is_null(); });
-  if (!is_empty) fields.Fail(key, sentence);
-}
-
 void RefuseText(FieldReader& fields) {
   const JsonTree* text = fields.Find("text");
   if (text == nullptr) return;
@@ -68,8 +58,6 @@ void RefuseText(FieldReader& fields) {
 void RefuseAbsentOfResponses(FieldReader& fields) {
   RefuseState(fields);
   fields.Refuse("max_tool_calls", "this server runs no tools of its own; leave it out");
-  RefuseMembers(fields, "reasoning",
-                "this server cannot set how much a model thinks; chat_template_kwargs may");
   RefuseText(fields);
   for (const char* key : {"moderation", "prompt_logprobs", "echo"}) {
     fields.Refuse(key, "is not supported by this server; leave it out");
@@ -148,6 +136,7 @@ std::string RequestMembers(FieldReader& fields, const ModelFacts& model,
   const double temperature =
       fields.Number("temperature").value_or(model.defaults.temperature.value_or(1.0f));
   const double top_p = fields.Number("top_p").value_or(model.defaults.top_p.value_or(1.0f));
+  const std::optional<std::string> effort = ReasoningEffort(fields);
   const std::string& name = request.model().empty() ? model.served_names.front() : request.model();
   return absl::StrCat(
       "\"model\": ", JsonString(name), ", \"instructions\": ", TextJson(fields, "instructions"),
@@ -162,8 +151,10 @@ std::string RequestMembers(FieldReader& fields, const ModelFacts& model,
       ", \"prompt_cache_key\": ", LabelJson(fields, "prompt_cache_key"),
       ", \"safety_identifier\": ", LabelJson(fields, "safety_identifier"),
       ", \"user\": ", LabelJson(fields, "user"),
+      ", \"reasoning\": {\"effort\": ", effort.has_value() ? JsonString(*effort) : "null",
+      ", \"summary\": null}",
       ", \"background\": false, \"store\": false, \"previous_response_id\": null, "
-      "\"max_tool_calls\": null, \"reasoning\": {\"effort\": null, \"summary\": null}, "
+      "\"max_tool_calls\": null, "
       "\"service_tier\": \"default\", \"text\": {\"format\": {\"type\": \"text\"}}, "
       "\"truncation\": \"disabled\"");
 }

@@ -7,6 +7,7 @@
 #include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
 #include "server/log/json_text.h"
+#include "server/responses/responses_input.h"
 #include "spdlog/spdlog.h"
 
 namespace quire {
@@ -54,6 +55,9 @@ class ToolsReader {
     AddMember(&tools.chat, "tools", std::move(chat_));
     for (const char* key : {"tool_choice", "parallel_tool_calls", "chat_template_kwargs"}) {
       if (const JsonTree* field = fields_.Find(key)) AddMember(&tools.chat, key, *field);
+    }
+    if (const auto effort = ReasoningEffort(fields_)) {
+      AddMember(&tools.chat, "reasoning_effort", TextTree(*effort));
     }
     return tools;
   }

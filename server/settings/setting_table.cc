@@ -49,15 +49,19 @@ std::vector<Setting> ModelSettings() {
        "File with a chat template that replaces the model's.", "the model's"},
       {"tool-call-parser", kModel,
        ChoiceField{&S::tool_call_parser,
-                   {"auto", "none", "hermes", "llama3_json", "mistral", "qwen3_coder", "gemma4"}},
+                   {"auto", "none", "hermes", "llama3_json", "mistral", "qwen3_coder", "gemma4",
+                    "gpt_oss", "openai"}},
        "How the model writes calls of tools, which chats over HTTP get apart from the text; auto "
-       "takes what its chat template shows."},
+       "takes what its chat template shows. gpt_oss, which openai is vLLM's name of, goes with the "
+       "reasoning parser of that name."},
       {"reasoning-parser", kModel,
        ChoiceField{&S::reasoning_parser,
-                   {"auto", "none", "qwen3", "deepseek_r1", "mistral", "gemma4"}},
+                   {"auto", "none", "qwen3", "deepseek_r1", "mistral", "gemma4", "gpt_oss",
+                    "openai_gptoss"}},
        "How the model writes reasoning, which chats over HTTP get apart from the text; auto is "
        "qwen3 (<think>), mistral ([THINK]) or gemma4 (its channel) where the tokenizer or the chat "
-       "template has their tags."},
+       "template has their tags, and gpt_oss (vLLM's openai_gptoss) where the template has its "
+       "channels."},
       {"skip-tokenizer-init", kModel, SwitchField{&S::skip_tokenizer_init},
        "Serve token ids only, without the model's tokenizer: requests with text are refused."},
       {"seed", kModel, IntField{&S::seed, 0, kMaxInt},

@@ -274,7 +274,7 @@ class ConformanceTest(ServerTestCase):
 
     def test_every_claim_of_the_documentation_runs(self):
         names = {*COMPLETIONS, *CHATS, *STREAMS, *REFUSALS, *(name for name in dir(self) if name.startswith("test_"))}
-        for other in ("openai", "openai_http", "responses"):
+        for other in ("openai", "openai_http", "responses", "harmony_chats"):
             names.update(re.findall(r"def (test_\w+)", (ROOT / f"tests/e2e/{other}_test.py").read_text()))
         rows = re.findall(r"^\|.*\| (?:same|refused)\b.*\| (.*) \|$", (ROOT / "docs/openai.md").read_text(), re.M)
         claimed = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}

@@ -38,7 +38,9 @@ REFUSED = (
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, "tool_choice"),
     ({"max_tool_calls": 1}, "max_tool_calls"),
-    ({"reasoning": {"effort": "low"}}, "reasoning"),
+    ({"reasoning": {"summary": "detailed"}}, "reasoning.summary"),
+    ({"reasoning": {"effort": 1}}, "reasoning.effort"),
+    ({"reasoning": "low"}, "reasoning"),
     ({"text": {"format": {"type": "json_object"}}}, "text.format"),
     ({"text": {"verbosity": "low"}}, "text.verbosity"),
     ({"stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
@@ -197,6 +199,10 @@ class ResponsesTest(ServerTestCase):
         self.assertEqual(len(set(biased.output_text)), 1)
         cut = self.ask(extra_body={"stop": [" "]})
         self.assertEqual((cut.status, " " in cut.output_text), ("completed", False))
+
+    def test_the_effort_comes_back(self):
+        self.assertEqual(self.ask(reasoning={"effort": "low", "summary": "auto"}).reasoning.effort, "low")
+        self.assertIsNone(self.ask().reasoning.effort)
 
     def test_refused_by_name(self):
         for extra, field in REFUSED:

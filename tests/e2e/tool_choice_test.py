@@ -20,7 +20,8 @@ except ImportError as error:
 
 ARGUMENTS = '{"city": "Rome", "days": [1, 2]}'
 SPECIAL = {"<think>": False, "</think>": False, "<tool_call>": True, "[TOOL_CALLS]": True, "[ARGS]": True,
-           "<|tool_call>": True, "<tool_call|>": True, '<|"|>': True, "<|channel>": True, "<channel|>": True}
+           "<|tool_call>": True, "<tool_call|>": True, '<|"|>': True, "<|channel>": True, "<channel|>": True,
+           **{tag: True for tag in ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>")}}
 TEMPLATE = """{%- if tools %}tools{% endif %}
 {%- for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}[answer]
 {%- if enable_thinking is not defined or enable_thinking %}<think>
@@ -191,6 +192,18 @@ class AnyGemmaTest(AnyCase, unittest.TestCase):
     TAGS = "<|tool_call> <tool_call|>"
     SCRIPTS = {"after :": ["get_weather{", *GEMMA]}
     ANY_END = "<|tool_call>call:"
+
+
+class HarmonyTest(FormatCase, unittest.TestCase):
+    TAGS = "<|channel|>analysis<|message|>"
+    SCRIPTS = {"after <|message|>": [ARGUMENTS, "<|call|>"]}
+    NAMED_END = "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
+
+
+class AnyHarmonyTest(AnyCase, unittest.TestCase):
+    TAGS = "<|channel|>analysis<|message|>"
+    SCRIPTS = {"after s": [".get_weather ", "<|constrain|>", "json", "<|message|>", ARGUMENTS, "<|call|>"]}
+    ANY_END = "<|channel|>commentary to=functions"
 
 
 if __name__ == "__main__":

@@ -95,10 +95,39 @@ TEST(AnswerParserTest, ArgumentsOfGemmaStream) {
   EXPECT_EQ(Meaning(parser.Append("<tool_call|>")), "");
 }
 
+TEST(AnswerParserTest, MessagesOfHarmonyStream) {
+  const AnswerOptions options = OptionsOf({.parser = "gpt_oss", .reasoning = "gpt_oss"});
+  AnswerParser parser(options, /*in_reasoning=*/false);
+  EXPECT_EQ(Meaning(parser.Append("<|channel|>")), "");
+  EXPECT_EQ(Meaning(parser.Append("analysis")), "");
+  EXPECT_EQ(Meaning(parser.Append("<|message|>I")), "R(I)");
+  EXPECT_EQ(Meaning(parser.Append(" look <")), "R( look)");
+  EXPECT_EQ(Meaning(parser.Append("b> ")), "R( <b>)");
+  EXPECT_EQ(Meaning(parser.Append("<|end|>")), "");
+  EXPECT_EQ(Meaning(parser.Append("<|start|>assistant")), "R( )");
+  EXPECT_EQ(Meaning(parser.Append(" to=functions.now<|channel|>commentary json")), "");
+  EXPECT_EQ(Meaning(parser.Append("<|message|>")), "");
+  EXPECT_EQ(Meaning(parser.Append("{\"a")), "F(now)A({)");
+  EXPECT_EQ(Meaning(parser.Append("\": \"x")), "A(\"a\": \"x)");
+  EXPECT_EQ(Meaning(parser.Append("y\"}")), "A(y\"})");
+  EXPECT_EQ(Meaning(parser.Append("<|call|>")), "");
+  EXPECT_EQ(Meaning(parser.Finish()), "");
+}
+
+// An answer without a header, as of a model that was trained further, does not wait for one.
+TEST(AnswerParserTest, TextWithoutHarmonyStreams) {
+  const AnswerOptions options = OptionsOf({.reasoning = "gpt_oss"});
+  AnswerParser parser(options, /*in_reasoning=*/false);
+  EXPECT_EQ(Meaning(parser.Append("H")), "C(H)");
+  EXPECT_EQ(Meaning(parser.Append("i <|")), "C(i)");
+  EXPECT_EQ(Meaning(parser.Append("x")), "C( <|x)");
+}
+
 // Time that grows faster than the text would not end here.
 TEST(AnswerParserTest, TakesLongTextsByteByByte) {
   constexpr size_t kNumBytes = 1 << 20;
-  for (const char* parser : {"hermes", "llama3_json", "mistral", "qwen3_coder", "gemma4"}) {
+  for (const char* parser :
+       {"hermes", "llama3_json", "mistral", "qwen3_coder", "gemma4", "gpt_oss"}) {
     for (const std::string& text : {std::string(kNumBytes, ' '), std::string(kNumBytes, '<'),
                                     "<tool_call>{\"name\": \"" + std::string(kNumBytes, 'a'),
                                     "[TOOL_CALLS]a[CALL_ID]" + std::string(kNumBytes, 'a'),
@@ -116,6 +145,23 @@ TEST(AnswerParserTest, TakesLongTextsByteByByte) {
       count(reader.Finish());
       EXPECT_GE(num_bytes, kNumBytes - 1);
     }
+  }
+}
+
+TEST(AnswerParserTest, TakesLongAnswersInHarmonyByteByByte) {
+  constexpr size_t kNumBytes = 1 << 20;
+  const AnswerOptions options = OptionsOf({.parser = "gpt_oss", .reasoning = "gpt_oss"});
+  for (const std::string part :
+       {"<", " ", "<|end|>", "<|end|><|start|>assistant", "<|start|>assistant<|channel|>",
+        "<|channel|>a<|message|><|end|>", "<|end|> <|start|>assistan", "<|start|>assistant to=",
+        "<|start|>assistant<|channel|>commentary to=functions.f<|message|>{"}) {
+    std::string text = "<|channel|>final<|message|>a";
+    while (text.size() < kNumBytes) text += part;
+    AnswerParser parser(options, /*in_reasoning=*/false);
+    std::string meaning = Meaning(parser.Append(text.substr(0, 100)));
+    for (size_t i = 100; i < text.size(); ++i) parser.Append(text.substr(i, 1));
+    parser.Finish();
+    EXPECT_TRUE(meaning.starts_with("C(a"));
   }
 }
 

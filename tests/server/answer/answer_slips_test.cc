@@ -40,6 +40,13 @@ std::vector<Answer> Answers() {
        "I look.<|tool_call>call:get_weather{city:<|\"|>Rome \"P\" {x}<|\"|>,days:[1.5,true,null,"
        "{unit:<|\"|>C<|\"|>}]}<tool_call|><|tool_call>call:now{}<tool_call|>",
        {R"({"city":"Rome \"P\" {x}","days":[1.5,true,null,{"unit":"C"}]})", "{}"}},
+      {"gpt_oss",
+       "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant<|channel|>commentary "
+       "to=functions.get_weather <|constrain|>json<|message|>" +
+           json[0] +
+           "<|call|><|start|>assistant to=functions.now<|channel|>commentary json<|message|>{}"
+           "<|call|>",
+       json},
   };
 }
 
@@ -69,6 +76,13 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& Slips() {
       {"<|\"|>", {"", "\"", "'", "<|\">", "<|\"|><|\"|>"}},
       {"<|tool_call>", {"", "<|tool_call><|tool_call>", "<|tool_call>\n", "<tool_call|>"}},
       {"<tool_call|>", {"", "<|tool_call>", "<tool_call", "<tool_call|><tool_call|>"}},
+      {"<|channel|>", {"", "<|channel|><|channel|>", "<|channel", "<|channel|> "}},
+      {"<|message|>", {"", "<|message|><|message|>", "<|constrain|>", " "}},
+      {"<|end|>", {"", "<|end|>\n", "<|return|>", "<|call|>", "<|end|>x"}},
+      {"<|call|>", {"", "<|end|>", "<|call", "<|call|>now"}},
+      {"<|start|>", {"", "<|start", "<|start|><|start|>"}},
+      {"assistant", {"", "user", "assistant:", " assistant "}},
+      {"to=", {"", "to= ", "to", "to=to="}},
       {"call:", {"", "call: ", "call", "call:call:"}},
       {"[TOOL_CALLS]", {"", "[TOOL_CALLS]\n", "[TOOL_CALLS][TOOL_CALLS]"}},
       {"[ARGS]", {"", "[ARG]", "[CALL_ID]x[ARGS]"}},
@@ -183,6 +197,8 @@ TEST(AnswerSlipsTest, NoiseEndsAsJson) {
       {"llama3_json", "{\"name\": \"now\", \"parameters\": {"},
       {"mistral", "[TOOL_CALLS]now[ARGS]{"},
       {"qwen3_coder", "<function=get_weather><parameter=days>"},
+      {"gpt_oss", "<|channel|>commentary to=functions.now<|message|>{"},
+      {"gpt_oss", "<|channel|>commentary to=functions.now "},
       {"gemma4", "<|tool_call>call:get_weather{"},
       {"gemma4", "<|tool_call>call:get_weather{a:<|\"|>"}};
   std::mt19937 random(11);

@@ -15,6 +15,9 @@ using testing::UnorderedElementsAre;
 constexpr char kQwen[] = "return a json object within <tool_call></tool_call> XML tags";
 constexpr char kThinking[] = "{% if '</think>' in content %}<|im_start|>assistant\\n<think>\\n";
 
+// gpt-oss.
+constexpr char kHarmony[] = "{{- \"<|start|>assistant<|channel|>analysis<|message|>\" }}";
+
 // The letters a and b, white space, and the tags as tokens; those of reasoning are not special.
 std::shared_ptr<const Tokenizer> TokenizerWith(const std::vector<std::string>& tags) {
   std::string vocab = R"("a": 0, "b": 1, "Ġ": 2, "Ċ": 3)";
@@ -46,6 +49,7 @@ TEST(ModelAnswersTest, ChatTemplatesShowHowCallsAreWritten) {
             ToolFormat::kQwen3Coder);
   EXPECT_EQ(Detected("{{- \"[TOOL_CALLS] [\" }}"), ToolFormat::kMistral);
   EXPECT_EQ(Detected("{{- '<|tool_call>call:' }} {{- '}<tool_call|>' }}"), ToolFormat::kGemma4);
+  EXPECT_EQ(Detected(kHarmony), ToolFormat::kHarmony);
   EXPECT_EQ(Detected("<|tool_call|>[{}]<|/tool_call|>"), ToolFormat::kNone);  // Phi-4-mini
   EXPECT_EQ(Detected("<|start_header_id|> {{- '\"parameters\": ' }}"), ToolFormat::kLlama3Json);
   EXPECT_EQ(Detected("<|start_header_id|>user<|end_header_id|>"), ToolFormat::kNone);
@@ -64,7 +68,8 @@ TEST(ModelAnswersTest, TokensOrTemplatesShowReasoning) {
   EXPECT_EQ(open({"[THINK]", "[/THINK]"}, ""), "[THINK]");
   EXPECT_EQ(open({"<|channel>", "<channel|>"}, ""), "<|channel>");
   EXPECT_EQ(open({}, "{{- '<|channel>thought\\n<channel|>' -}}"), "<|channel>");
-  EXPECT_EQ(open({}, "<|channel|>analysis"), "");  // gpt-oss
+  EXPECT_EQ(open({}, kHarmony), "<|channel|>analysis<|message|>");
+  EXPECT_EQ(open({}, "<|channel|>analysis"), "");
 }
 
 TEST(ModelAnswersTest, ASettingWins) {
@@ -87,6 +92,24 @@ TEST(ModelAnswersTest, TagsWithinCallsAreShown) {
                              "");
   EXPECT_THAT(answers.TagTokens(/*with_tools=*/true), UnorderedElementsAre(4, 5, 6, 7, 8));
   EXPECT_THAT(answers.TagTokens(/*with_tools=*/false), UnorderedElementsAre(7, 8));
+}
+
+// Harmony's are needed with or without tools, and tell whether a prompt ends within reasoning.
+TEST(ModelAnswersTest, TagsOfHarmony) {
+  const auto tokenizer =
+      TokenizerWith({"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>",
+                     "<|call|>", "<|return|>", "<|other|>", "analysis", "final"});
+  const ModelAnswers answers("auto", "auto", tokenizer, kHarmony);
+  for (const bool with_tools : {false, true}) {
+    EXPECT_THAT(answers.TagTokens(with_tools), UnorderedElementsAre(4, 5, 6, 7, 8, 9, 10));
+  }
+  EXPECT_TRUE(answers.BeginsInReasoning(std::vector<TokenId>{4, 0, 5, 12, 7}));
+  EXPECT_FALSE(answers.BeginsInReasoning(std::vector<TokenId>{4, 0, 5, 13, 7}));
+  EXPECT_FALSE(answers.BeginsInReasoning(std::vector<TokenId>{4, 0}));
+  const ModelAnswers calls("openai", "none", tokenizer, "");
+  EXPECT_THAT(calls.TagTokens(/*with_tools=*/false), IsEmpty());
+  EXPECT_THAT(calls.TagTokens(/*with_tools=*/true), UnorderedElementsAre(4, 5, 6, 7, 8, 9, 10));
+  EXPECT_TRUE(ModelAnswers("none", "openai_gptoss", tokenizer, "").reasoning().in_channels);
 }
 
 TEST(ModelAnswersTest, APromptMayEndWithinReasoning) {

@@ -439,14 +439,18 @@ TYPESCRIPT = r"""{#- How a parameter is written. #}
 
 {%- macro build_system() -%}
     {%- if model_identity is not defined %}
-        {%- set model_identity = "You are a model." %}
+        {%- set model_identity = "You are ChatGPT, a large language model trained by OpenAI." %}
     {%- endif %}
-    {{- model_identity + "\n" }}
+    {{- model_identity + "\nKnowledge cutoff: 2024-06\n" }}
     {{- "Current date: " + strftime_now("%Y-%m-%d") + "\n\n" }}
     {%- if reasoning_effort is not defined %}
         {%- set reasoning_effort = "medium" %}
     {%- endif %}
     {{- "Reasoning: " + reasoning_effort + "\n\n" }}
+    {{- "# Valid channels: analysis, commentary, final. Channel must be included for every message." }}
+    {%- if tools -%}
+        {{- "\nCalls to these tools must go to the commentary channel: 'functions'." }}
+    {%- endif -%}
 {%- endmacro -%}
 
 {{- "<|start|>system<|message|>" }}
@@ -463,10 +467,10 @@ TYPESCRIPT = r"""{#- How a parameter is written. #}
     {{- "<|start|>developer<|message|>" }}
     {%- if developer_message %}
         {{- "# Instructions\n\n" }}
-        {{- developer_message }}
+        {{- developer_message + "\n\n" }}
     {%- endif %}
     {%- if tools -%}
-        {{- "\n\n# Tools\n\n" }}
+        {{- "# Tools\n\n" }}
         {{- render_namespace("functions", tools) }}
     {%- endif -%}
     {{- "<|end|>" }}
@@ -485,7 +489,11 @@ TYPESCRIPT = r"""{#- How a parameter is written. #}
             {%- if tool_call.function %}
                 {%- set tool_call = tool_call.function %}
             {%- endif %}
-            {%- if message.content and not future_final_message.found %}
+            {%- if message.content and message.thinking %}
+                {{- raise_exception("Either content or thinking may stand beside a call.") }}
+            {%- elif message.thinking and not future_final_message.found %}
+                {{- "<|start|>assistant<|channel|>analysis<|message|>" + message.thinking + "<|end|>" }}
+            {%- elif message.content and not future_final_message.found %}
                 {{- "<|start|>assistant<|channel|>analysis<|message|>" + message.content + "<|end|>" }}
             {%- endif %}
             {{- "<|start|>assistant to=" }}

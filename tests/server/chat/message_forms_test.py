@@ -85,6 +85,10 @@ STRICT = """{%- for m in messages %}{% if m.role not in ["system", "user", "assi
 {{- raise_exception('unknown role') }}{% endif %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"""
 NO_SYSTEM = """{%- for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}
 {{- m.content }}{% endfor %}"""
+# Looks for instructions in the first message alone.
+FIRST_MESSAGE = """{%- set dev = ['system', 'developer'] %}
+{%- if messages[0].role in dev %}<|dev|>{{ messages[0].content }}{% endif %}
+{%- for m in messages if m.role not in dev %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"""
 
 CALL = {"id": "abcdefghi", "type": "function", "function": {"name": "now", "arguments": {}}}
 ONE, TWO = {"type": "text", "text": "one"}, {"type": "text", "text": "two"}
@@ -191,6 +195,14 @@ CASES = {
                                        [{"role": "system", "content": "one"}, *user("a")]),
     "a developer without a system": (NO_SYSTEM, [{"role": "developer", "content": "d"}],
                                      [{"role": "system", "content": "d"}]),
+    "instructions in one message": (FIRST_MESSAGE, [
+        {"role": "system", "content": "s"}, {"role": "developer", "content": [ONE, TWO]}, {"role": "system", "content": ""},
+        {"role": "system", "content": "t"}, *user("a")], [{"role": "system", "content": "s\n\none\ntwo\n\nt"}, *user("a")]),
+    "one instruction": (FIRST_MESSAGE, [{"role": "developer", "content": "s"}, *user("a")], None),
+    "a late instruction": (FIRST_MESSAGE, [{"role": "system", "content": "s"}, *user("a"),
+                                           {"role": "system", "content": "t"}], None),
+    "instructions in several messages": (DEVELOPERS, [{"role": "system", "content": "s"},
+                                                      {"role": "developer", "content": "t"}, *user("a")], None),
     "another role": (PRINTS, [{"role": "critic", "content": [ONE, TWO]}], [{"role": "critic", "content": "one\ntwo"}]),
     "a picture for who shows it": (WALKS, user([{"type": "image"}, ONE]), None),
     "a content that is neither": (AS_JSON, user({"a": 1}), None),
