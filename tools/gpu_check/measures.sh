@@ -109,6 +109,31 @@ measure_hybrid_targets() {
   rm -rf "$model"
 }
 
+# Mixtures of experts, whose routers spread random prompts over all of them.
+# shellcheck disable=SC2086
+measure_mixture_targets() {
+  local on="--device $device" lat="--batch-size 1 --output-len 1 --num-iters-warmup 2 --num-iters 5" name shape f
+  for name in qwen30b gptoss; do
+    shape="--shape qwen3-30b-a3b"
+    [ "$name" = qwen30b ] || shape="--shape gpt-oss-20b"
+    [ "$device" = cuda ] || shape=$small
+    for f in 1 8 64 256; do
+      measure t_${name}_$f 60 timeline $shape $on --batch-size $f --context 1030
+      take_one ${name}_bs$f t_${name}_$f tokens_per_s
+    done
+    measure t_${name}_1000 90 throughput $shape $on --num-prompts 256 --input-len 1000 --output-len 1000
+    take_one ${name}_1000_1000 t_${name}_1000 output_throughput
+    for f in 2048 8000; do
+      measure t_${name}_ttft_$f 60 latency $shape $on $lat --input-len $f
+      take_one ${name}_ttft_$f t_${name}_ttft_$f median_ttft_ms
+    done
+  done
+  shape="--shape qwen3.6-35b-a3b --quantization fp8"
+  [ "$device" = cuda ] || shape=$small
+  measure t_35b_fp8_1 90 latency $shape $on --batch-size 1 --input-len 1000 --output-len 128 --num-iters 2
+  take_one qwen35b_fp8_bs1 t_35b_fp8_1 median_itl_ms
+}
+
 # The other formats that a Hopper keeps as codes, with fewer rows, and last of all: should time run out, it is these that
 # are left out. gptq and int8 have two sizes of groups each.
 # shellcheck disable=SC2086

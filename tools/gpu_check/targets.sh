@@ -83,6 +83,21 @@ qwen27b_first_token|the same, FP8, start to a token, weights in page cache, s|-|
 delta_decode_256|gated delta net, decode of 256, of its bytes at 4.54 TB/s|-|0.85|+
 delta_prefill_16k|gated delta net, prompt of 16k over attention|-|0.25|-
 delta_prefill_128k|gated delta net, prompt of 128k over 8 times 16k|-|1|-
+qwen30b_bs1|Qwen3-30B-A3B, bfloat16, 1 stream at 1k, tokens/s|-|470|+
+qwen30b_bs8|the same, 8 streams|-|1250|+
+qwen30b_bs64|the same, 64 streams|-|4150|+
+qwen30b_bs256|the same, 256 streams|-|12300|+
+qwen30b_1000_1000|the same, offline 256 x 1000/1000, output tokens/s|-|10300|+
+qwen30b_ttft_2048|the same, first token of 2,048 alone, ms|-|28|-
+qwen30b_ttft_8000|the same, first token of 8,000 alone, ms|-|105|-
+qwen35b_fp8_bs1|Qwen3.6-35B-A3B, FP8, 1 stream at 1k, ms a token|-|1.6|-
+gptoss_bs1|gpt-oss-20b, MXFP4, 1 stream at 1k, tokens/s|-|750|+
+gptoss_bs8|the same, 8 streams|-|4200|+
+gptoss_bs64|the same, 64 streams|-|17000|+
+gptoss_bs256|the same, 256 streams|-|30000|+
+gptoss_1000_1000|the same, offline 256 x 1000/1000, output tokens/s|-|20000|+
+gptoss_ttft_2048|the same, first token of 2,048 alone, ms|-|12|-
+gptoss_ttft_8000|the same, first token of 8,000 alone, ms|-|45|-
 first_start_06b|first start on a machine, to a token, 0.6B, s|3.1|1.2|-
 first_start_8b|the same, 8B|4.4|1.5|-"
 
@@ -155,6 +170,7 @@ run_targets() {
   measure_engine_targets
   measure_quantized_targets
   measure_hybrid_targets
+  measure_mixture_targets
   measure_server_targets
   measure_format_targets
   say "$(printf '%-58s %10s %10s %10s  %s' "targets on one H200" before reached to-reach share)"

@@ -22,7 +22,8 @@ constexpr int kTileRows = 8;  // weight rows of one mma
 constexpr int kTiles = 2;     // of a warp: of a gated gemm gates and their ups
 constexpr int kGroup = kTiles * kTileRows;
 constexpr int kWarps = 2, kThreads = kWarps * 32;
-constexpr int kStages = 4;    // segments in flight
+constexpr int kStages = 8;  // segments of the weight in flight, and of x, which comes from a cache
+constexpr int kXStages = 4;
 constexpr int kSegment = 64;  // k of a step: one 128-byte line of each weight row
 
 // The bits of a bfloat16 or a float16: only the products and the stores tell them apart.
@@ -60,29 +61,25 @@ __device__ uint4 LoadWeight(const Bits* from) {
 
 // Lane 4 * r + q holds, of each segment, k q * 8 to q * 8 + 7 and the same 32 later, of weight row
 // r of each tile and of row r of x; of what does not exist zeros.
-struct Segment {
-  uint4 weights[kTiles][2], x[2];
-};
 struct Rows {
   const Bits* weights[kTiles];
   const Bits* x;  // or null
 
-  __device__ void LoadWeights(int at, int in_features, Segment& to) const {
+  __device__ void LoadWeights(int at, int in_features, uint4 (&to)[kTiles][2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int k = at + half * 32;
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
-        to.weights[i][half] = k < in_features ? LoadWeight(weights[i] + k) : uint4{};
+        to[i][half] = k < in_features ? LoadWeight(weights[i] + k) : uint4{};
       }
     }
   }
-  __device__ void LoadX(int at, int in_features, Segment& to) const {
+  __device__ void LoadX(int at, int in_features, uint4 (&to)[2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int k = at + half * 32;
-      to.x[half] =
-          x != nullptr && k < in_features ? *reinterpret_cast<const uint4*>(x + k) : uint4{};
+      to[half] = x != nullptr && k < in_features ? *reinterpret_cast<const uint4*>(x + k) : uint4{};
     }
   }
 };
@@ -139,34 +136,33 @@ __global__ void __launch_bounds__(kThreads) ExpertGemv(const ExpertGemvParams p)
   for (int i = 0; i < kTiles; ++i) {
     rows.weights[i] = weight + static_cast<int64_t>(p.FeatureAt(group, i, row)) * p.in_features;
   }
-  Segment segments[kStages];
+  uint4 weights[kStages][kTiles][2], x[kXStages][2];
   const int k = lane % 4 * 8;
   // Before x, whose row is looked up.
 #pragma unroll
-  for (int i = 0; i < kStages; ++i) rows.LoadWeights(i * kSegment + k, p.in_features, segments[i]);
+  for (int i = 0; i < kStages; ++i) rows.LoadWeights(i * kSegment + k, p.in_features, weights[i]);
   const int at = tile.first_row + row;
   rows.x = row >= tile.num_rows ? nullptr
            : p.num_gates == 0   ? p.x + at * p.x_stride
                                 : p.x + p.pairs[at] / p.top_k * p.x_stride;
 #pragma unroll
-  for (int i = 0; i < kStages; ++i) rows.LoadX(i * kSegment + k, p.in_features, segments[i]);
+  for (int i = 0; i < kXStages; ++i) rows.LoadX(i * kSegment + k, p.in_features, x[i]);
   float sums[kTiles][4] = {};
   for (int first = 0; first < p.in_features; first += kStages * kSegment) {
 #pragma unroll
     for (int i = 0; i < kStages; ++i) {
-      Segment& now = segments[i];
+      uint4(&now)[2] = x[i % kXStages];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int j = 0; j < kTiles; ++j) {
-          const uint4 &w = now.weights[j][half], &x = now.x[half];
-          MultiplyAdd<T>({x.x, 0, x.y, 0}, w.x, w.y, sums[j]);
-          MultiplyAdd<T>({x.z, 0, x.w, 0}, w.z, w.w, sums[j]);
+          const uint4 &w = weights[i][j][half], &of_x = now[half];
+          MultiplyAdd<T>({of_x.x, 0, of_x.y, 0}, w.x, w.y, sums[j]);
+          MultiplyAdd<T>({of_x.z, 0, of_x.w, 0}, w.z, w.w, sums[j]);
         }
       }
-      const int next = first + (kStages + i) * kSegment + k;
-      rows.LoadWeights(next, p.in_features, now);
-      rows.LoadX(next, p.in_features, now);
+      rows.LoadWeights(first + (kStages + i) * kSegment + k, p.in_features, weights[i]);
+      rows.LoadX(first + (kXStages + i) * kSegment + k, p.in_features, now);
     }
   }
   StoreSums<T>(p, tile, group, sums);

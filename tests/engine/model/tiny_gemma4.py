@@ -140,7 +140,7 @@ def make_causal(folder, seed):
 CASES = {
     "gemma4_e_kind": (6, make_e_kind, 48),
     "gemma4_31b_kind": (5, make_31b_kind, 48),
-    "gemma4_26b_kind": (55, make_26b_kind, 48),
+    "gemma4_26b_kind": (64, make_26b_kind, 48),
     "gemma4_unified": (0, make_unified, 48),
     "gemma4_causal": (2, make_causal, 48),
 }

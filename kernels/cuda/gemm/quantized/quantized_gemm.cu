@@ -337,7 +337,9 @@ Variant ExpertVariant(const ExpertRowsArgs& args, int* tile) {
          PackedLayout(weight).num_steps >= 4 * splits) {
     splits *= 2;
   }
-  return {Kind::kGemm, splits, 1, 0, kQuantizedTileRows[*tile] <= 32 ? kGemmKib[0] : kMostKib};
+  const bool is_8_bits = BitsOf(weight.format.value) == 8;
+  const int few_kib = is_8_bits ? kGemmKib[1] : kGemmKib[0];
+  return {Kind::kGemm, splits, 1, 0, kQuantizedTileRows[*tile] <= 32 ? few_kib : kMostKib};
 }
 
 }  // namespace
