@@ -177,7 +177,10 @@ TEST(KvLayoutTest, ALatentLayerHasOneVectorOfEachHead) {
   EXPECT_EQ(spec.BytesPerToken(), 2 * 24 * 2);
   KvSpec paged = spec;
   paged.kind = KvKind::kPaged;
-  EXPECT_EQ(GroupLayers({spec, paged, spec}).size(), 2u) << "layers of two kinds share a group";
+  const std::vector<KvSpec> specs = {spec, paged, spec};
+  for (const KvLayerGroup& group : GroupLayers(specs)) {
+    for (const int layer : group.layers) EXPECT_EQ(specs[layer], group.spec) << layer;
+  }
 }
 
 TEST(KvLayoutDeathTest, ALatentValueIsPartOfTheKey) {

@@ -72,7 +72,7 @@ void PlanWeights(const ModelConfig& config, const RoutedMlpConfig& layer, Routed
   }
   // gpt-oss: a gate and its up are neighbours.
   if (names.gate.empty()) traits.turns = {1, 1};
-  const auto modules = [&](std::vector<ModulePlanner::Module> of_each) {
+  const auto modules = [&](const std::vector<ModulePlanner::Module>& of_each) {
     return names.gate.empty() ? std::vector<ModulePlanner::Module>() : of_each;
   };
   planner.Experts(&weights->gate_up, 2 * inner, hidden,

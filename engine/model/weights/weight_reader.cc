@@ -43,18 +43,18 @@ absl::Status ReadChunks(absl::Span<const WeightChunk> chunks, std::atomic<size_t
 absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
                                       const Checkpoint& checkpoint) {
   std::optional<ColumnOrder> common;
-  const ColumnOrder none = {.even = false, .columns = {}};
+  const auto none = [] { return ColumnOrder{.even = false, .columns = {}}; };
   const bool has_experts = matrix.weight->num_experts > 1;
   for (const WeightPart& part : matrix.parts) {
     for (int64_t stacked = 0; stacked < std::max<int64_t>(1, part.num_experts); ++stacked) {
       ASSIGN_OR_RETURN(const QuantizedModule module,
                        FindModule(scheme, matrix, part, checkpoint, stacked));
       ASSIGN_OR_RETURN(ColumnOrder order, module.ReadOrder());
-      if (has_experts && !order.columns.empty()) return none;  // each has its own
+      if (has_experts && !order.columns.empty()) return none();  // each has its own
       if (!common) {
         common = std::move(order);
       } else if (*common != order) {
-        return none;
+        return none();
       }
     }
   }

@@ -194,6 +194,23 @@ TEST(Gemma4Config, InputsOfLayersMayBeOff) {
   EXPECT_EQ(Parse(config).per_layer_input.size, 0);
 }
 
+// As published files of the 26B have them: beside the MLP of every layer.
+TEST(Gemma4Config, ExpertsStandBesideTheMlp) {
+  const ModelConfig config = Parse(Text({{"enable_moe_block", true},
+                                         {"num_experts", 128},
+                                         {"top_k_experts", 8},
+                                         {"moe_intermediate_size", 704}}));
+  for (const LayerConfig& layer : config.layers) {
+    EXPECT_EQ(layer.mlp, MlpKind::kGatedAndRouted);
+    EXPECT_GT(layer.intermediate_size, 0);
+    EXPECT_EQ(layer.routed.router,
+              (RouterRule{.num_experts = 128, .top_k = 8, .renormalise = true}));
+    EXPECT_TRUE(layer.routed.expert_scales);
+    EXPECT_EQ(layer.routed.intermediate_size, 704);
+  }
+  EXPECT_EQ(Parse(Text()).layers[0].mlp, MlpKind::kGated);
+}
+
 TEST(Gemma4Config, ErrorsNameTheKey) {
   struct Case {
     json changes;
@@ -216,6 +233,12 @@ TEST(Gemma4Config, ErrorsNameTheKey) {
       {{{"per_layer_config", {{"2", 512}}}}, "per_layer_config: 2 must be an object"},
       {{{"per_layer_config", {{"2", {{"head_dim", 0}}}}}}, "per_layer_config: 2: head_dim is 0"},
       {{{"use_bidirectional_attention", "both"}}, "use_bidirectional_attention"},
+      {{{"enable_moe_block", true}}, "num_experts is missing, which enable_moe_block asks for"},
+      {{{"enable_moe_block", true},
+        {"num_experts", 4},
+        {"top_k_experts", 5},
+        {"moe_intermediate_size", 64}},
+       "top_k_experts (5) must be at most num_experts (4)"},
   };
   for (const Case& c : invalid) {
     const absl::Status status = Error(Text(c.changes));
@@ -223,7 +246,6 @@ TEST(Gemma4Config, ErrorsNameTheKey) {
     EXPECT_THAT(status.message(), AllOf(HasSubstr("config.json: "), HasSubstr(c.message)));
   }
   const Case unsupported[] = {
-      {{{"enable_moe_block", true}}, "enable_moe_block is true"},
       {{{"use_bidirectional_attention", "all"}}, "attention in both directions"},
       {{{"per_layer_config", {{"2", {{"sliding_window", 5}}}}}},
        "per_layer_config: 2: \"sliding_window\" is not supported"},

@@ -91,6 +91,7 @@ class ExpertsBench {
 
   void Run(const char* name, int64_t num_tokens) {
     std::vector<HostRouting> routings;
+    routings.reserve(kRoutings);
     for (uint32_t i = 0; i < kRoutings; ++i) routings.emplace_back(num_tokens, i);
     const int64_t num_pairs = num_tokens * kTopK;
     const Tensor x = Matrix(x_, num_tokens, kHidden), rows = Matrix(rows_, num_pairs, kHidden);
