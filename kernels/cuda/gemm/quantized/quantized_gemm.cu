@@ -102,8 +102,9 @@ struct Plan {
   int num_ctas;  // of each split or share of x
 };
 
-// num_stages is 0 where shared memory is too small for the variant.
-Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
+// num_stages is 0 where shared memory is too small for the variant. num_row_tiles: of a gemv with
+// experts, whose CTAs share the device.
+Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated, int64_t num_row_tiles = 1) {
   const LinearWeight& weight = *args.weight;
   const PackedLayout layout(weight);
   const auto num_rows = static_cast<int>(args.x.dim(0));
@@ -136,7 +137,8 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
   plan.num_ctas = plan.num_row_tiles * plan.num_tiles;
   int ring_steps = num_steps;
   if (is_gemv) {  // which takes tiles in turn, and whose warps share out the steps
-    plan.num_ctas = std::min(plan.num_tiles, std::max(1, NumSms() * v.gemvs_per_sm() / v.splits));
+    const auto places = static_cast<int>(NumSms() * v.gemvs_per_sm() / v.splits / num_row_tiles);
+    plan.num_ctas = std::min(plan.num_tiles, std::max(1, places));
     ring_steps = CeilDiv(num_steps * v.strips, kGemvWarps * kGemvWarpStrips) *
                  CeilDiv(plan.num_tiles, plan.num_ctas);
   }
@@ -212,11 +214,20 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
           .activation = Activation::kSilu};
 }
 
+void SetGates(const LinearWeight& weight, Activation activation, QuantizedGemmParams* params) {
+  params->num_gates = static_cast<int>(weight.out_features / 2);
+  params->num_features = params->num_gates;
+  params->pair_scales = params->num_gates;
+  params->pair_bytes =
+      int64_t{params->num_gates} / kBlockRows * params->num_steps * params->step_bytes;
+  params->activation = activation;
+}
+
 void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& v,
             cudaStream_t stream) {
   CHECK_GT(plan.num_stages, 0);
   AllowSharedMemory(plan.kernel);
-  const dim3 grid = v.kind == Kind::kGemv ? dim3(v.splits, plan.num_ctas)
+  const dim3 grid = v.kind == Kind::kGemv ? dim3(v.splits, plan.num_ctas, plan.num_row_tiles)
                                           : dim3(v.cluster_size() * plan.num_row_tiles,
                                                  CeilDiv(plan.num_tiles, v.shares));
   LaunchAs({.cluster_size = v.cluster_size()}, plan.kernel.launch, grid,
@@ -308,11 +319,7 @@ void LaunchGatedQuantizedGemm(const GatedLinearArgs& args, int variant, cudaStre
   QuantizedGemmParams params = ParamsOf(args.Linear(), plan, v);
   params.out = args.out.data();
   params.out_stride = args.out.row_stride();
-  params.num_gates = static_cast<int>(args.weight->out_features / 2);
-  params.num_features = params.num_gates;
-  params.pair_scales = params.num_gates;
-  params.pair_bytes = int64_t{params.num_gates} / kBlockRows * params.num_steps * params.step_bytes;
-  params.activation = args.activation;
+  SetGates(*args.weight, args.activation, &params);
   Launch(params, plan, v, stream);
 }
 
@@ -342,12 +349,44 @@ Variant ExpertVariant(const ExpertRowsArgs& args, int* tile) {
   return {Kind::kGemm, splits, 1, 0, kQuantizedTileRows[*tile] <= 32 ? few_kib : kMostKib};
 }
 
+void SetExperts(const ExpertRowsArgs& args, QuantizedGemmParams* params) {
+  const LinearWeight& weight = *args.weight;
+  params->offsets = args.routing.offsets.as<int32_t>();
+  params->pairs = args.in_order_of_pairs ? args.routing.pairs.as<int32_t>() : nullptr;
+  params->num_experts = static_cast<int>(weight.num_experts);
+  params->expert_bytes = weight.expert_bytes;
+  if (args.is_gated) SetGates(weight, args.activation, params);
+}
+
+// Of a few rows of each expert: as many as there are tokens, at most. False, and nothing is
+// launched, where shared memory is too small for x.
+bool LaunchExpertGemv(const ExpertRowsArgs& args, cudaStream_t stream) {
+  const LinearWeight& weight = *args.weight;
+  const auto rows = std::min<int64_t>(args.routing.num_tokens(), kMaxQuantizedGemvRows);
+  const LinearArgs linear = {.x = args.x.Rows(0, rows),
+                             .weight = &weight,
+                             .bias = args.bias,
+                             .out = args.out.Rows(0, rows)};
+  const int64_t num_chosen = std::min(weight.num_experts, args.routing.num_pairs());
+  const Variant v = {
+      .kind = Kind::kGemv, .splits = 1, .shares = 1, .strips = 4, .shared_kib = kGemmKib[1]};
+  Plan plan = MakePlan(linear, v, args.is_gated, num_chosen);
+  if (plan.num_stages == 0) return false;
+  plan.num_row_tiles = static_cast<int>(MaxExpertTiles(args.routing, kMaxQuantizedGemvRows));
+  QuantizedGemmParams params = ParamsOf(linear, plan, v);
+  SetExperts(args, &params);
+  Launch(params, plan, v, stream);
+  return true;
+}
+
 }  // namespace
 
 void LaunchQuantizedExpertGemm(const ExpertRowsArgs& args, cudaStream_t stream) {
   const LinearWeight& weight = *args.weight;
   CHECK(!HasFloat8Tiles(weight) && !weight.format.ordered) << "of experts";
   CHECK(!args.is_gated || HasWholeGateBlocks(weight));
+  constexpr int64_t kMaxGemvTokens = 2;
+  if (args.routing.num_tokens() <= kMaxGemvTokens && LaunchExpertGemv(args, stream)) return;
   int tile = 0;
   const Variant v = ExpertVariant(args, &tile);
   const PackedLayout layout(weight);
@@ -374,15 +413,7 @@ void LaunchQuantizedExpertGemm(const ExpertRowsArgs& args, cudaStream_t stream) 
   plan.shared_bytes = shared_bytes(plan.num_stages);
   QuantizedGemmParams params =
       ParamsOf({.x = args.x, .weight = &weight, .bias = args.bias, .out = args.out}, plan, v);
-  params.offsets = args.routing.offsets.as<int32_t>();
-  params.pairs = args.in_order_of_pairs ? args.routing.pairs.as<int32_t>() : nullptr;
-  params.num_experts = static_cast<int>(weight.num_experts);
-  params.expert_bytes = weight.expert_bytes;
-  if (args.is_gated) {
-    params.num_gates = static_cast<int>(weight.out_features / 2);
-    params.num_features = params.num_gates;
-    params.activation = args.activation;
-  }
+  SetExperts(args, &params);
   Launch(params, plan, v, stream);
 }
 

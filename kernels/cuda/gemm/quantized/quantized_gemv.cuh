@@ -21,6 +21,7 @@ class QuantizedGemvWarp {
                                const QuantizedGemvWork& work)
       : p_(p),
         shared_(shared),
+        work_(work),
         maker_(p),
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32),
@@ -52,7 +53,7 @@ class QuantizedGemvWarp {
     for (int strip = 0; strip < kStrips; ++strip) Clear(totals_[strip]);
     const int lane_row = Shape::kFloat8Tiles ? lane_ / 4 : lane_ % 8;
     // Of rows that do not exist the first one: what becomes of them is not read.
-    const int row = lane_row < p_.num_rows ? lane_row : 0;
+    const int row = lane_row < work_.num_rows ? lane_row : 0;
     uint32_t x = shared_.x(row) + first_step_ * kStepColumns * 2 +
                  (Shape::kFloat8Tiles ? lane_ % 4 * 32 : lane_ / 8 * 16);
     for (int step = 0; step < num_steps_; ++step) {
@@ -77,14 +78,15 @@ class QuantizedGemvWarp {
       float upper = Shape::kRawInts ? kUnit : 1, lower = upper;
       if constexpr (Shape::kGroups == 0) {
         const int weight_row = Strip(tile, strip) * kQuarterRows + maker_.SumsRow();
-        upper *= p_.row_scales[weight_row], lower *= p_.row_scales[weight_row + 8];
+        const float* const scales = work_.RowScales(p_) + weight_row;
+        upper *= scales[0], lower *= scales[8];
       }
       const uint32_t at = to + strip * kQuarterRows * 4;
-      if (row < p_.num_rows) {
+      if (row < work_.num_rows) {
         StoreShared4(at, __float_as_uint(totals[0] * upper));
         StoreShared4(at + 32, __float_as_uint(totals[2] * lower));
       }
-      if (row + 1 < p_.num_rows) {
+      if (row + 1 < work_.num_rows) {
         StoreShared4(at + stride, __float_as_uint(totals[1] * upper));
         StoreShared4(at + stride + 32, __float_as_uint(totals[3] * lower));
       }
@@ -114,7 +116,7 @@ class QuantizedGemvWarp {
   __device__ void SelectTile(int cta_step) {
     load_left_ = num_steps_;
     const int strip = Strip(load_tile_, 0), step = cta_step + first_step_;
-    codes_ = p_.weight +
+    codes_ = work_.Weight(p_) +
              (static_cast<int64_t>(strip / kBlockStrips) * p_.num_steps + step) * p_.step_bytes +
              strip % kBlockStrips * (p_.step_bytes / kBlockStrips);
     if constexpr (Shape::kScaleBytes > 0) {
@@ -220,6 +222,7 @@ class QuantizedGemvWarp {
 
   const QuantizedGemmParams& p_;
   const QuantizedGemvShared<Shape>& shared_;
+  const QuantizedGemvWork& work_;
   const OperandMaker<Shape> maker_;
   const int lane_, warp_;
   const int unit_shift_, unit_, share_;  // of a tile's strips, and of the CTA's steps
@@ -231,7 +234,8 @@ class QuantizedGemvWarp {
   Sums totals_[kStrips];
 };
 
-// Grid: (splits of a cluster, CTAs that take the tiles in turn). Bytes: the weight once from
+// Grid: (splits of a cluster, CTAs that take the tiles in turn, and of experts as many tiles of 8
+// rows of x as there may be). Bytes: the weight once from
 // memory; x once a CTA, from L2. Accumulation: a group's columns in order in float32 on tensor
 // cores, a warp's groups in order, then shares of the steps, then splits. Limit: memory bandwidth,
 // or latency where the weight is small.
@@ -242,6 +246,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   extern __shared__ __align__(128) uint8_t raw_gemv[];
   ReleaseSuccessor();
   const QuantizedGemvWork work(p);
+  if (work.num_rows == 0) return;  // of experts: there are more CTAs than tiles of rows
   const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.num_steps);
   QuantizedGemvWarp<Shape> warp(p, shared, work);
   warp.Begin(work);

@@ -22,7 +22,7 @@ class QuantizedGemvOutput {
       return;
     }
     const int shift = work_.feature_shift();
-    for (int i = static_cast<int>(threadIdx.x); i < p_.num_rows << shift; i += Shape::kThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < work_.num_rows << shift; i += Shape::kThreads) {
       const int row = i >> shift, feature = i & (1 << shift) - 1;
       StoreShared4(shared_.sums(buffer, 0, row, feature),
                    __float_as_uint(SumOfShares(buffer, row, feature)));
@@ -42,7 +42,7 @@ class QuantizedGemvOutput {
   __device__ void Store(int tile, int first, int stride, const Sum& sum) const {
     const bool is_gated = p_.num_gates > 0;
     const int shift = work_.feature_shift() - (is_gated ? 1 : 0);
-    for (int i = first; i < p_.num_rows << shift; i += stride) {
+    for (int i = first; i < work_.num_rows << shift; i += stride) {
       const int row = i >> shift, feature = i & (1 << shift) - 1;
       const int column = (tile << shift) + feature;
       if (column >= p_.num_features) continue;
@@ -55,7 +55,8 @@ class QuantizedGemvOutput {
       } else {
         value[0] = sum(row, feature) + Bias(column);
       }
-      const int64_t at = row * p_.out_stride + column;
+      const int x_row = work_.first_row + row;
+      const int64_t at = (p_.pairs == nullptr ? x_row : p_.pairs[x_row]) * p_.out_stride + column;
       if (p_.out_is_float) {
         quire::cuda::Store(value, static_cast<float*>(p_.out) + at);
       } else {
@@ -65,7 +66,8 @@ class QuantizedGemvOutput {
   }
   __device__ float Bias(int column) const {
     float bias[1] = {0};
-    if (p_.bias.data != nullptr) p_.bias.LoadAt(column, bias);
+    const int num_columns = p_.num_gates > 0 ? 2 * p_.num_gates : p_.num_features;
+    if (p_.bias.data != nullptr) p_.bias.LoadAt(work_.expert * num_columns + column, bias);
     return bias[0];
   }
 

@@ -59,12 +59,30 @@ struct QuantizedGemvShape
 struct QuantizedGemvWork {
   int split, first_step, num_steps;
   int unit_shift;  // of the units of two strips that a tile has
+  int expert = 0;
+  int first_row = 0, num_rows;  // of x, of this CTA
 
   __device__ explicit QuantizedGemvWork(const QuantizedGemmParams& p)
-      : split(static_cast<int>(blockIdx.x)), unit_shift(Log2(p.num_strips / kGemvWarpStrips)) {
+      : split(static_cast<int>(blockIdx.x)),
+        unit_shift(Log2(p.num_strips / kGemvWarpStrips)),
+        num_rows(p.num_rows) {
+    if (p.offsets != nullptr) {
+      WaitForPredecessor();
+      const ExpertTile rows = FindExpertTile(p.offsets, p.num_experts, kMaxQuantizedGemvRows,
+                                             static_cast<int>(blockIdx.z));
+      expert = rows.expert, first_row = rows.first_row, num_rows = rows.num_rows;
+    }
     const int shift = Log2(p.num_splits);
     first_step = split * p.num_steps >> shift;
     num_steps = ((split + 1) * p.num_steps >> shift) - first_step;
+  }
+  // The expert's.
+  __device__ const uint8_t* Weight(const QuantizedGemmParams& p) const {
+    return p.weight + expert * p.expert_bytes;
+  }
+  __device__ const float* RowScales(const QuantizedGemmParams& p) const {
+    return reinterpret_cast<const float*>(reinterpret_cast<const char*>(p.row_scales) +
+                                          expert * p.expert_bytes);
   }
   static __device__ int Log2(int power) { return __ffs(power) - 1; }
 

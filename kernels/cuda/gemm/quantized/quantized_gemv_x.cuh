@@ -132,31 +132,32 @@ __device__ void BringX(const QuantizedGemmParams& p, const QuantizedGemvShared<S
   const int column = static_cast<int>(threadIdx.x) % kXLanes * 8;
   int row = 0, step = static_cast<int>(threadIdx.x) / kXLanes;
   const auto find_row = [&](int& row, int& step) {
-    for (; step >= work.num_steps && row < p.num_rows; ++row) step -= work.num_steps;
+    for (; step >= work.num_steps && row < work.num_rows; ++row) step -= work.num_steps;
   };
   find_row(row, step);
-  while (__any_sync(~0u, row < p.num_rows)) {
+  while (__any_sync(~0u, row < work.num_rows)) {
     uint4 values[kAtOnce] = {};
     int rows[kAtOnce], steps[kAtOnce];
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       rows[j] = row, steps[j] = step;
-      if (row < p.num_rows) {
-        values[j] = LoadXPiece(p, row, (work.first_step + step) * kStepColumns + column);
+      if (row < work.num_rows) {
+        values[j] =
+            LoadXPiece(p, work.first_row + row, (work.first_step + step) * kStepColumns + column);
       }
       step += kLines;
       find_row(row, step);
     }
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
-      if (!__any_sync(~0u, rows[j] < p.num_rows)) break;
+      if (!__any_sync(~0u, rows[j] < work.num_rows)) break;
       XPiece x = {values[j], 0, 0};
       if constexpr (Shape::kFloat8Tiles) {
         x = ToFloat8<typename Shape::Element>(values[j]);
       } else if constexpr (Shape::kRawInts) {
         x = ToScaledHalf<Shape>(values[j], threadIdx.x % 2 == 1);
       }
-      if (rows[j] < p.num_rows) StoreXPiece(shared, rows[j], steps[j], x);
+      if (rows[j] < work.num_rows) StoreXPiece(shared, rows[j], steps[j], x);
     }
   }
 }
