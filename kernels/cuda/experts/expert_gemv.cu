@@ -1,6 +1,6 @@
-// Gemms with experts' weights for a few pairs: a warp has up to 8 rows of one expert and 16 rows of
-// that expert's weight, and is on its own. Tensor cores multiply: x is the operand A, whose upper
-// rows are zeros, 8 rows of the weight the operand B (gemm/gemv.cu).
+// Gemms with experts' weights for a few pairs: a CTA has up to 8 rows of one expert and 16 rows of
+// that expert's weight, whose columns its warps share out. Tensor cores multiply: x is the operand
+// A, whose upper rows are zeros, 8 rows of the weight the operand B (gemm/gemv.cu).
 #include <algorithm>
 
 #include "kernels/base/check.h"
@@ -17,14 +17,17 @@ namespace quire::cuda {
 
 namespace {
 
-constexpr int kRows = 8;      // of x, of a warp
+constexpr int kRows = 8;      // of x, of a CTA
 constexpr int kTileRows = 8;  // weight rows of one mma
-constexpr int kTiles = 2;     // of a warp: of a gated gemm gates and their ups
+constexpr int kTiles = 2;     // of a CTA: of a gated gemm gates and their ups
 constexpr int kGroup = kTiles * kTileRows;
-constexpr int kWarps = 2, kThreads = kWarps * 32;
-constexpr int kStages = 8;  // segments of the weight in flight, and of x, which comes from a cache
-constexpr int kXStages = 4;
+// Few in flight in a warp, and many warps: with eight a warp had to wait for later ones than the
+// one that it used next (30B, one token: 19.8 us, so 16.7).
+constexpr int kStages = 4;    // segments in flight
 constexpr int kSegment = 64;  // k of a step: one 128-byte line of each weight row
+// Warps of a CTA: more where there are columns for them.
+constexpr int kManyWarps = 4, kFewWarps = 2;
+constexpr int kMinColumnsOfMany = 1536;
 
 // The bits of a bfloat16 or a float16: only the products and the stores tell them apart.
 using Bits = uint16_t;
@@ -84,88 +87,93 @@ struct Rows {
   }
 };
 
-template <typename T>
+template <int kWarps>
+using WarpSums = float[kWarps][kRows][kGroup];
+
+template <typename T, int kWarps>
 __device__ void StoreSums(const ExpertGemvParams& p, const ExpertTile& tile, int group,
-                          float (&sums)[kTiles][4]) {
-  // Lane 4 * r + q holds columns 2 * q and 2 * q + 1 of row r.
-  const int lane = threadIdx.x % 32, row = lane / 4;
-  if (row >= tile.num_rows) return;
-  const int at = tile.first_row + row;
+                          const WarpSums<kWarps>& warp_sums) {
   const bool is_gated = p.num_gates > 0;
-  const float* const bias = p.bias == nullptr ? nullptr : p.bias + tile.expert * p.out_features;
-  T* const to = static_cast<T*>(p.out) + (is_gated ? at : p.pairs[at]) * p.out_stride;
+  const int size = is_gated ? kTileRows : kGroup;
+  const int num_columns = is_gated ? p.num_gates : p.out_features;
+  const auto sum = [&](int row, int within, int feature) {
+    float value = p.bias == nullptr ? 0 : p.bias[tile.expert * p.out_features + feature];
 #pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    float values[kTiles];
-#pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const int feature = p.FeatureAt(group, i, lane % 4 * 2 + j);
-      values[i] = bias == nullptr ? sums[i][j] : sums[i][j] + bias[feature];
-    }
+    for (int warp = 0; warp < kWarps; ++warp) value += warp_sums[warp][row][within];
+    return value;
+  };
+  for (int i = static_cast<int>(threadIdx.x); i < tile.num_rows * size; i += kWarps * 32) {
+    const int row = i / size, within = i % size, column = group * size + within;
+    if (column >= num_columns) continue;
+    float value[1] = {sum(row, within, column)};
     if (is_gated) {
-      const int column = group * kTileRows + lane % 4 * 2 + j;
-      const float value[1] = {Gated<T>(values[0], values[1], p.activation)};
-      if (column < p.num_gates) Store(value, to + column);
-      continue;
+      value[0] =
+          Gated<T>(value[0], sum(row, within + kTileRows, column + p.num_gates), p.activation);
     }
-#pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const int column = group * kGroup + i * kTileRows + lane % 4 * 2 + j;
-      const float value[1] = {values[i]};
-      if (column < p.out_features) Store(value, to + column);
-    }
+    const int at = tile.first_row + row;
+    Store(value, static_cast<T*>(p.out) + (is_gated ? at : p.pairs[at]) * p.out_stride + column);
   }
 }
 
-// Grid: (warps for all groups, as many tiles of rows as there may be). Bytes: the chosen experts'
-// weights once from memory for every 8 rows of an expert; x once a warp, from L1 or L2.
-// Accumulation: in_features in order in float32 on tensor cores. Limit: memory bandwidth.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) ExpertGemv(const ExpertGemvParams p) {
+// Grid: (groups, CTAs that take tiles of rows in turn). Bytes: the chosen experts' weights once
+// from memory for every 8 rows of an expert; x once a CTA, from L1 or L2. Accumulation: a warp's
+// segments in order in float32 on tensor cores, then the warps in order. Limit: memory bandwidth.
+template <typename T, int kWarps>
+__global__ void __launch_bounds__(kWarps * 32) ExpertGemv(const ExpertGemvParams p) {
+  constexpr int kStep = kWarps * kSegment;
+  __shared__ WarpSums<kWarps> warp_sums;
   ReleaseSuccessor();
   WaitForPredecessor();
-  const int group = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
-  if (group >= p.num_groups) return;
-  const ExpertTile tile =
-      FindExpertTile(p.offsets, p.num_experts, kRows, static_cast<int>(blockIdx.y));
-  if (tile.num_rows == 0) return;
+  const int group = static_cast<int>(blockIdx.x);
   const int lane = threadIdx.x % 32, row = lane / 4;
-  const Bits* const weight = p.weight + tile.expert * p.expert_stride;
-  Rows rows;
+  const int k = static_cast<int>(threadIdx.x) / 32 * kSegment + lane % 4 * 8;
+  for (int index = static_cast<int>(blockIdx.y);; index += static_cast<int>(gridDim.y)) {
+    const ExpertTile tile = FindExpertTile(p.offsets, p.num_experts, kRows, index);
+    if (tile.num_rows == 0) return;
+    const Bits* const weight = p.weight + tile.expert * p.expert_stride;
+    Rows rows;
 #pragma unroll
-  for (int i = 0; i < kTiles; ++i) {
-    rows.weights[i] = weight + static_cast<int64_t>(p.FeatureAt(group, i, row)) * p.in_features;
-  }
-  uint4 weights[kStages][kTiles][2], x[kXStages][2];
-  const int k = lane % 4 * 8;
-  // Before x, whose row is looked up.
-#pragma unroll
-  for (int i = 0; i < kStages; ++i) rows.LoadWeights(i * kSegment + k, p.in_features, weights[i]);
-  const int at = tile.first_row + row;
-  rows.x = row >= tile.num_rows ? nullptr
-           : p.num_gates == 0   ? p.x + at * p.x_stride
-                                : p.x + p.pairs[at] / p.top_k * p.x_stride;
-#pragma unroll
-  for (int i = 0; i < kXStages; ++i) rows.LoadX(i * kSegment + k, p.in_features, x[i]);
-  float sums[kTiles][4] = {};
-  for (int first = 0; first < p.in_features; first += kStages * kSegment) {
-#pragma unroll
-    for (int i = 0; i < kStages; ++i) {
-      uint4(&now)[2] = x[i % kXStages];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-          const uint4 &w = weights[i][j][half], &of_x = now[half];
-          MultiplyAdd<T>({of_x.x, 0, of_x.y, 0}, w.x, w.y, sums[j]);
-          MultiplyAdd<T>({of_x.z, 0, of_x.w, 0}, w.z, w.w, sums[j]);
-        }
-      }
-      rows.LoadWeights(first + (kStages + i) * kSegment + k, p.in_features, weights[i]);
-      rows.LoadX(first + (kXStages + i) * kSegment + k, p.in_features, now);
+    for (int i = 0; i < kTiles; ++i) {
+      rows.weights[i] = weight + static_cast<int64_t>(p.FeatureAt(group, i, row)) * p.in_features;
     }
+    uint4 weights[kStages][kTiles][2], x[kStages][2];
+    // Before x, whose row is looked up.
+#pragma unroll
+    for (int i = 0; i < kStages; ++i) rows.LoadWeights(i * kStep + k, p.in_features, weights[i]);
+    const int at = tile.first_row + row;
+    rows.x = row >= tile.num_rows ? nullptr
+             : p.num_gates == 0   ? p.x + at * p.x_stride
+                                  : p.x + p.pairs[at] / p.top_k * p.x_stride;
+#pragma unroll
+    for (int i = 0; i < kStages; ++i) rows.LoadX(i * kStep + k, p.in_features, x[i]);
+    float sums[kTiles][4] = {};
+    for (int first = 0; first < p.in_features; first += kStages * kStep) {
+#pragma unroll
+      for (int i = 0; i < kStages; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+          for (int j = 0; j < kTiles; ++j) {
+            const uint4 &w = weights[i][j][half], &of_x = x[i][half];
+            MultiplyAdd<T>({of_x.x, 0, of_x.y, 0}, w.x, w.y, sums[j]);
+            MultiplyAdd<T>({of_x.z, 0, of_x.w, 0}, w.z, w.w, sums[j]);
+          }
+        }
+        const int next = first + (kStages + i) * kStep + k;
+        rows.LoadWeights(next, p.in_features, weights[i]);
+        rows.LoadX(next, p.in_features, x[i]);
+      }
+    }
+    // Lane 4 * r + q has columns 2 * q and 2 * q + 1 of row r.
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+      *reinterpret_cast<float2*>(&warp_sums[threadIdx.x / 32][row][j * kTileRows + lane % 4 * 2]) =
+          make_float2(sums[j][0], sums[j][1]);
+    }
+    __syncthreads();
+    StoreSums<T, kWarps>(p, tile, group, warp_sums);
+    __syncthreads();
   }
-  StoreSums<T>(p, tile, group, sums);
 }
 
 }  // namespace
@@ -198,10 +206,17 @@ void LaunchExpertGemv(const ExpertGemmArgs& args, cudaStream_t stream) {
       .num_groups = CeilDiv(num_columns, args.is_gated ? kTileRows : kGroup),
       .num_gates = args.is_gated ? num_columns : 0,
       .activation = args.activation};
-  const dim3 grid(CeilDiv(p.num_groups, kWarps),
-                  static_cast<unsigned>(MaxExpertTiles(routing, kRows)));
-  const auto kernel = weight.dtype == DType::kF16 ? ExpertGemv<__half> : ExpertGemv<__nv_bfloat16>;
-  LaunchKernel(kernel, grid, kThreads, 0, stream, p);
+  constexpr int64_t kMostTiles = 1024;
+  const dim3 grid(p.num_groups,
+                  static_cast<unsigned>(std::min(MaxExpertTiles(routing, kRows), kMostTiles)));
+  const bool is_half = weight.dtype == DType::kF16;
+  if (p.in_features >= kMinColumnsOfMany) {
+    LaunchKernel(is_half ? ExpertGemv<__half, kManyWarps> : ExpertGemv<__nv_bfloat16, kManyWarps>,
+                 grid, kManyWarps * 32, 0, stream, p);
+  } else {
+    LaunchKernel(is_half ? ExpertGemv<__half, kFewWarps> : ExpertGemv<__nv_bfloat16, kFewWarps>,
+                 grid, kFewWarps * 32, 0, stream, p);
+  }
 }
 
 }  // namespace quire::cuda
