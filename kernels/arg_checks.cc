@@ -61,7 +61,8 @@ void CheckRouting(const Routing& routing) {
 
 void CheckRule(const RouterRule& rule) {
   CHECK(rule.num_experts >= 1 && rule.num_experts <= RouterRule::kMaxExperts) << rule.num_experts;
-  CHECK(rule.num_groups >= 1 && rule.num_experts % rule.num_groups == 0) << rule.num_groups;
+  CHECK(rule.num_groups >= 1 && rule.num_groups <= RouterRule::kMaxGroups) << rule.num_groups;
+  CHECK_EQ(rule.num_experts % rule.num_groups, 0) << rule.num_groups;
   CHECK(rule.top_groups >= 1 && rule.top_groups <= rule.num_groups) << rule.top_groups;
   CHECK_LE(rule.top_k, rule.num_experts / rule.num_groups * rule.top_groups);
 }

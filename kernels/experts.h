@@ -23,6 +23,7 @@ enum class GroupScore : uint8_t {
 struct RouterRule {
   static constexpr int32_t kMaxExperts = 1024;
   static constexpr int32_t kMaxTopK = 32;
+  static constexpr int32_t kMaxGroups = 32;
 
   int32_t num_experts = 0;
   int32_t top_k = 0;  // experts of a token

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/model/config/layer_configs.h"
+#include "engine/model/config/routed_mlp_config.h"
 #include "kernels/sampling.h"
 
 namespace quire {
@@ -114,17 +115,18 @@ void ReadPerLayerInput(JsonReader& config, const ModelFamily& family, ModelConfi
 
 // Experts beside the MLP of every layer. The class has no defaults for them.
 void ReadExperts(JsonReader& config, ModelConfig* model) {
-  const auto read = [&config](absl::string_view key, int64_t most) {
-    const std::optional<int64_t> value = config.Int(key, 1, most);
+  const auto read = [&config](absl::string_view key, int64_t least, int64_t most) {
+    const std::optional<int64_t> value = config.Int(key, least, most);
     if (!value) config.Fail(absl::StrCat(key, " is missing, which enable_moe_block asks for"));
-    return value.value_or(1);
+    return value.value_or(least);
   };
   RoutedMlpConfig experts;
-  experts.router.num_experts = static_cast<int32_t>(read("num_experts", RouterRule::kMaxExperts));
-  experts.router.top_k = static_cast<int32_t>(read("top_k_experts", RouterRule::kMaxTopK));
+  experts.router.num_experts =
+      static_cast<int32_t>(read("num_experts", kMinExperts, RouterRule::kMaxExperts));
+  experts.router.top_k = static_cast<int32_t>(read("top_k_experts", 1, RouterRule::kMaxTopK));
   experts.router.renormalise = true;
   experts.expert_scales = true;
-  experts.intermediate_size = read("moe_intermediate_size", kMaxHiddenSize);
+  experts.intermediate_size = read("moe_intermediate_size", 1, kMaxHiddenSize);
   if (experts.router.top_k > experts.router.num_experts) {
     config.Fail(absl::StrCat("top_k_experts (", experts.router.top_k,
                              ") must be at most num_experts (", experts.router.num_experts, ")"));

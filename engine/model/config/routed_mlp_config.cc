@@ -33,9 +33,9 @@ int64_t ReadNumExperts(JsonReader& config, int64_t absent) {
 // What is chosen from groups of experts, by scores with a correction.
 void ReadGroups(JsonReader& config, RouterRule* rule) {
   rule->num_groups =
-      static_cast<int32_t>(config.Int("n_group", 1, RouterRule::kMaxExperts).value_or(1));
+      static_cast<int32_t>(config.Int("n_group", 1, RouterRule::kMaxGroups).value_or(1));
   rule->top_groups =
-      static_cast<int32_t>(config.Int("topk_group", 1, RouterRule::kMaxExperts).value_or(1));
+      static_cast<int32_t>(config.Int("topk_group", 1, RouterRule::kMaxGroups).value_or(1));
   rule->scale = static_cast<float>(
       config.Double("routed_scaling_factor", kLeastScale, kMostScale).value_or(1));
   if (rule->num_experts % rule->num_groups != 0) {
@@ -136,6 +136,11 @@ void ReadRoutedMlps(JsonReader& config, const ModelFamily& family, ModelConfig* 
   const int64_t num_experts = ReadNumExperts(config, routed.num_experts);
   if (num_experts == 0 && routed.names == ExpertNames::kQwen)
     return;  // as the family's code has it
+  if (num_experts < kMinExperts) {
+    config.Fail(absl::StrCat("the number of experts is ", num_experts, "; it must be at least ",
+                             kMinExperts));
+    return;
+  }
   RoutedMlpConfig mlp;
   mlp.router = ReadRule(config, routed, num_experts);
   mlp.router_bias = mlp.expert_bias = is_gpt_oss;

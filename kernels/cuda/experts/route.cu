@@ -2,7 +2,6 @@
 // whatever the timing. Of few tokens one CTA does both, of more two kernels.
 #include <algorithm>
 
-#include "kernels/base/check.h"
 #include "kernels/base/types.h"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -13,7 +12,7 @@ namespace quire::cuda {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kMaxGroups = kWarp;   // a lane has a group's score
+static_assert(RouterRule::kMaxGroups <= kWarp);  // a lane has a group's score
 constexpr int kSmallThreads = 512;  // of the CTA that does both
 constexpr int kMaxSmallTokens = kSmallThreads / kWarp;
 constexpr int kChooseThreads = 128, kSortThreads = 1024;
@@ -327,7 +326,6 @@ void LaunchRoute(const RouteArgs& args, cudaStream_t stream) {
     cudaMemsetAsync(out.offsets.data(), 0, out.offsets.dim(0) * sizeof(int32_t), stream);
     return;
   }
-  CHECK_LE(args.rule.num_groups, kMaxGroups);
   const RouteParams p = {
       .logits = args.logits.as<float>(),
       .logits_stride = args.logits.row_stride(),

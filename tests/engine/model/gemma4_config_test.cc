@@ -233,6 +233,7 @@ TEST(Gemma4Config, ErrorsNameTheKey) {
       {{{"per_layer_config", {{"2", 512}}}}, "per_layer_config: 2 must be an object"},
       {{{"per_layer_config", {{"2", {{"head_dim", 0}}}}}}, "per_layer_config: 2: head_dim is 0"},
       {{{"use_bidirectional_attention", "both"}}, "use_bidirectional_attention"},
+      {{{"enable_moe_block", true}, {"num_experts", 1}}, "num_experts is 1; it must be between 2"},
       {{{"enable_moe_block", true}}, "num_experts is missing, which enable_moe_block asks for"},
       {{{"enable_moe_block", true},
         {"num_experts", 4},
