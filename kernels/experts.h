@@ -73,6 +73,9 @@ struct ExpertsGatedLinearArgs {
   Tensor gate_up;        // [num_pairs, 2 * intermediate_size]
   Tensor sorted_x = {};  // [num_pairs, in_features] or empty
   Tensor out;            // [num_pairs, intermediate_size]
+
+  // Where gate_up holds what its name says.
+  GatedActivationArgs Activate() const { return GatedActivationArgs::Of(gate_up, activation, out); }
 };
 
 // out[token] = sigmoid(add_gate) * add + sum over the token's choices, in their order, of weight *

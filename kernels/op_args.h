@@ -104,6 +104,15 @@ struct GatedActivationArgs {
   Tensor up;    // the same
   Activation activation = Activation::kSilu;
   Tensor out;  // the same; may be gate or up
+
+  // gate_up: [num_tokens, 2 * intermediate_size], gates first.
+  static GatedActivationArgs Of(const Tensor& gate_up, Activation activation, const Tensor& out) {
+    const int64_t size = gate_up.dim(1) / 2;
+    return {.gate = Columns(gate_up, 0, size),
+            .up = Columns(gate_up, size, size),
+            .activation = activation,
+            .out = out};
+  }
 };
 
 // x = (x + y) * factor, in place.
@@ -136,13 +145,7 @@ struct GatedLinearArgs {
   Tensor out;      // [num_tokens, intermediate_size]
 
   LinearArgs Linear() const { return {.x = x, .weight = weight, .bias = bias, .out = gate_up}; }
-  GatedActivationArgs Activate() const {
-    const int64_t size = gate_up.dim(1) / 2;
-    return {.gate = Columns(gate_up, 0, size),
-            .up = Columns(gate_up, size, size),
-            .activation = activation,
-            .out = out};
-  }
+  GatedActivationArgs Activate() const { return GatedActivationArgs::Of(gate_up, activation, out); }
 };
 
 struct GatherRowsArgs {

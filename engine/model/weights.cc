@@ -99,7 +99,7 @@ class WeightsLoader {
     Weights weights;
     ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(folder));
     ASSIGN_OR_RETURN(const WeightPlan plan, Plan(config, config.dtype, &checkpoint, &weights));
-    RETURN_IF_ERROR(CheckTensors(plan, config.quantization, checkpoint));
+    RETURN_IF_ERROR(CheckTensors(plan, checkpoint));
     int64_t bytes = 0;
     for (const SafetensorsFile& file : checkpoint.files()) bytes += file.size_bytes();
     return bytes;
@@ -112,7 +112,7 @@ class WeightsLoader {
     const Checkpoint* const checkpoint = checkpoint_ ? &*checkpoint_ : nullptr;
     ASSIGN_OR_RETURN(plan_, Plan(config_, options_.dtype, checkpoint, &weights_));
     if (checkpoint != nullptr) {
-      RETURN_IF_ERROR(CheckTensors(plan_, config_.quantization, *checkpoint));
+      RETURN_IF_ERROR(CheckTensors(plan_, *checkpoint));
       LogOtherParts(*checkpoint);
     }
     const auto format_for = [&store = backend_.weight_store()](
@@ -139,8 +139,8 @@ class WeightsLoader {
     }
     WeightPlan plan = PlanWeights(config, part, weights->model_.get());
     if (checkpoint != nullptr) ChooseParts(*checkpoint, &plan);
+    RETURN_IF_ERROR(SetSchemes(config.quantization, &plan));
     for (MatrixPlan& matrix : plan.matrices) {
-      ASSIGN_OR_RETURN(matrix.scheme, SchemeOf(matrix, config.quantization));
       matrix.weight->dtype = dtype;
       weights->num_parameters_ +=
           matrix.weight->num_experts * matrix.weight->out_features * matrix.weight->in_features;
@@ -154,11 +154,11 @@ class WeightsLoader {
                                  const Checkpoint* checkpoint, const FormatFor& format_for,
                                  Weights::Sizes* sizes) {
     for (const MatrixPlan& matrix : plan.matrices) {
-      ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config.quantization));
-      LinearFormat format = DeviceFormatOf(matrix, scheme, config.load_quantization);
+      const WeightScheme& scheme = matrix.scheme;
+      LinearFormat format = DeviceFormatOf(matrix, config.load_quantization);
       ColumnOrder order;
       if (scheme.quantized() && checkpoint != nullptr) {
-        ASSIGN_OR_RETURN(order, ReadOrder(matrix, scheme, *checkpoint));
+        ASSIGN_OR_RETURN(order, ReadOrder(matrix, *checkpoint));
         format.weight.ordered = !order.columns.empty();
       }
       const bool has_experts = matrix.weight->num_experts > 1;
@@ -228,8 +228,8 @@ class WeightsLoader {
   absl::Status FillMatrices(Stream& stream) {
     if (checkpoint_) {
       const int num_threads = options_.num_threads > 0 ? options_.num_threads : NumUsableCpus();
-      return ReadMatrices(plan_, config_.quantization, *checkpoint_, num_threads,
-                          backend_.weight_store(), options_.progress);
+      return ReadMatrices(plan_, *checkpoint_, num_threads, backend_.weight_store(),
+                          options_.progress);
     }
     ProgressStage stage(options_.progress, "making random weights", weights_.size_bytes(),
                         ProgressUnit::kBytes);

@@ -32,9 +32,24 @@ constexpr ModelFamily Qwen35Conditional() {
   return family;
 }
 
+// Qwen3.5's layers with other sizes; and it reads norm_topk_prob.
+constexpr ModelFamily Qwen3Next() {
+  ModelFamily family = kQwen35Text;
+  family.architecture = "Qwen3NextForCausalLM";
+  family.model_type = "qwen3_next";
+  family.vocab_size = 151936;
+  family.intermediate_size = 5632;
+  family.num_layers = 48;
+  family.routed.num_experts = 512;
+  family.routed.top_k = 10;
+  family.routed.norm_topk_prob = true;
+  return family;
+}
+
 constexpr ModelFamily kRouted[] = {
     kQwen35Text,
     Qwen35Conditional(),
+    Qwen3Next(),
     {.architecture = "Qwen2MoeForCausalLM",
      .model_type = "qwen2_moe",
      .vocab_size = 151936,
@@ -66,25 +81,6 @@ constexpr ModelFamily kRouted[] = {
      .window_rule = WindowRule::kAllIfUsed,
      .has_attention_bias = true,
      .qk_norm = HeadNorm::kHead},
-    {.architecture = "Qwen3NextForCausalLM",
-     .model_type = "qwen3_next",
-     .vocab_size = 151936,
-     .hidden_size = 2048,
-     .intermediate_size = 5632,
-     .num_layers = 48,
-     .num_q_heads = 16,
-     .num_kv_heads = 2,
-     .head_dim = 256,
-     .max_position_embeddings = 32768,
-     .partial_rotary_factor = 0.25,
-     .full_attention_interval = 4,
-     .routed = {.num_experts = 512,
-                .top_k = 10,
-                .intermediate_size = 512,
-                .shared_intermediate_size = 512},
-     .has_attention_bias = true,
-     .qk_norm = HeadNorm::kHead,
-     .norm = NormKind::kRmsPlusOne},
     {.architecture = "MixtralForCausalLM",
      .model_type = "mixtral",
      .vocab_size = 32000,

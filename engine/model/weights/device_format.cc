@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/status_macros.h"
+
 namespace quire {
 namespace {
 
@@ -60,20 +62,21 @@ LinearFormat DeviceFormatOf(LoadQuantization quantization) {
   return {};
 }
 
-LinearFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme,
-                            LoadQuantization quantization) {
-  if (scheme.quantized()) return DeviceFormatOf(scheme);
+LinearFormat DeviceFormatOf(const MatrixPlan& matrix, LoadQuantization quantization) {
+  if (matrix.scheme.quantized()) return DeviceFormatOf(matrix.scheme);
   return matrix.role == MatrixRole::kLinear ? DeviceFormatOf(quantization) : LinearFormat();
 }
 
-absl::StatusOr<WeightScheme> SchemeOf(const MatrixPlan& matrix,
-                                      const QuantizationConfig& quantization) {
-  if (matrix.scheme) return *matrix.scheme;
-  if (matrix.role == MatrixRole::kEmbedding || !quantization.quantized()) return WeightScheme();
-  std::vector<std::string> modules;
-  modules.reserve(matrix.parts.size());
-  for (const WeightPart& part : matrix.parts) modules.push_back(ModuleOf(part));
-  return quantization.FindShared(modules);
+absl::Status SetSchemes(const QuantizationConfig& quantization, WeightPlan* plan) {
+  if (!quantization.quantized()) return absl::OkStatus();
+  for (MatrixPlan& matrix : plan->matrices) {
+    if (matrix.role == MatrixRole::kEmbedding) continue;
+    std::vector<std::string> modules;
+    modules.reserve(matrix.parts.size());
+    for (const WeightPart& part : matrix.parts) modules.push_back(ModuleOf(part));
+    ASSIGN_OR_RETURN(matrix.scheme, quantization.FindShared(modules));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace quire

@@ -2,7 +2,7 @@
 // Plain functions; any thread.
 #pragma once
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "engine/model/config/model_config.h"
 #include "engine/model/quantization/quantization_config.h"
 #include "engine/model/quantization/weight_scheme.h"
@@ -19,11 +19,10 @@ LinearFormat DeviceFormatOf(const WeightScheme& scheme);
 LinearFormat DeviceFormatOf(LoadQuantization quantization);
 
 // Of a matrix: its scheme's, or of floats what `quantization` makes of them.
-LinearFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme,
-                            LoadQuantization quantization);
+LinearFormat DeviceFormatOf(const MatrixPlan& matrix, LoadQuantization quantization);
 
-// Of what the parts of a matrix have in common. Errors as in QuantizationConfig::FindShared.
-absl::StatusOr<WeightScheme> SchemeOf(const MatrixPlan& matrix,
-                                      const QuantizationConfig& quantization);
+// Gives each matrix the scheme that its parts have in common. Errors as in
+// QuantizationConfig::FindShared.
+absl::Status SetSchemes(const QuantizationConfig& quantization, WeightPlan* plan);
 
 }  // namespace quire

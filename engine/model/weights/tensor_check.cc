@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "engine/json/json_reader.h"
-#include "engine/model/weights/device_format.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
@@ -37,10 +36,9 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 // Calls fn(part, shape that config.json implies) for every tensor of the plan that is not of a
 // quantized module.
 template <typename Fn>
-absl::Status ForEachPart(const WeightPlan& plan, const QuantizationConfig& quantization, Fn fn) {
+void ForEachPart(const WeightPlan& plan, Fn fn) {
   for (const MatrixPlan& matrix : plan.matrices) {
-    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, quantization));
-    if (scheme.quantized()) continue;
+    if (matrix.scheme.quantized()) continue;
     for (const WeightPart& part : matrix.parts) {
       fn(part, ShapeOf(part, matrix.weight->in_features));
     }
@@ -50,17 +48,15 @@ absl::Status ForEachPart(const WeightPlan& plan, const QuantizationConfig& quant
       fn(part, vector.shape.empty() ? std::vector<int64_t>{part.num_rows} : vector.shape);
     }
   }
-  return absl::OkStatus();
 }
 
 // That the tensors of quantized modules are there; adds their names to `used`.
-absl::Status CheckQuantized(const WeightPlan& plan, const QuantizationConfig& quantization,
-                            const Checkpoint& checkpoint, absl::flat_hash_set<std::string>* used) {
+absl::Status CheckQuantized(const WeightPlan& plan, const Checkpoint& checkpoint,
+                            absl::flat_hash_set<std::string>* used) {
   for (const MatrixPlan& matrix : plan.matrices) {
-    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, quantization));
-    if (!scheme.quantized()) continue;
+    if (!matrix.scheme.quantized()) continue;
     for (const WeightPart& part : matrix.parts) {
-      ASSIGN_OR_RETURN(const QuantizedModule module, FindModule(scheme, matrix, part, checkpoint));
+      ASSIGN_OR_RETURN(const QuantizedModule module, FindModule(matrix, part, checkpoint));
       for (std::string& name : module.TensorNames()) used->insert(std::move(name));
     }
   }
@@ -221,10 +217,9 @@ void ChooseParts(const Checkpoint& checkpoint, WeightPlan* plan) {
   for (VectorPlan& vector : plan->vectors) choose(vector);
 }
 
-absl::StatusOr<QuantizedModule> FindModule(const WeightScheme& scheme, const MatrixPlan& matrix,
-                                           const WeightPart& part, const Checkpoint& checkpoint,
-                                           int64_t expert) {
-  return QuantizedModule::Find(scheme,
+absl::StatusOr<QuantizedModule> FindModule(const MatrixPlan& matrix, const WeightPart& part,
+                                           const Checkpoint& checkpoint, int64_t expert) {
+  return QuantizedModule::Find(matrix.scheme,
                                {.rows = part.num_rows,
                                 .columns = matrix.weight->in_features,
                                 .num_experts = part.num_experts},
@@ -238,22 +233,20 @@ const Checkpoint::Entry* FindScales(const ScalesPlan& plan, const Checkpoint& ch
   return nullptr;
 }
 
-absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
-                          const Checkpoint& checkpoint) {
+absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint) {
   std::vector<std::string> missing;
   absl::flat_hash_set<std::string> used;
-  RETURN_IF_ERROR(CheckQuantized(plan, quantization, checkpoint, &used));
+  RETURN_IF_ERROR(CheckQuantized(plan, checkpoint, &used));
   absl::Status status;
-  RETURN_IF_ERROR(ForEachPart(plan, quantization,
-                              [&](const WeightPart& part, const std::vector<int64_t>& shape) {
-                                used.insert(part.name);
-                                const Checkpoint::Entry* entry = checkpoint.Find(part.name);
-                                if (entry == nullptr) {
-                                  missing.push_back(part.name);
-                                } else {
-                                  status.Update(CheckFits(*entry, shape));
-                                }
-                              }));
+  ForEachPart(plan, [&](const WeightPart& part, const std::vector<int64_t>& shape) {
+    used.insert(part.name);
+    const Checkpoint::Entry* entry = checkpoint.Find(part.name);
+    if (entry == nullptr) {
+      missing.push_back(part.name);
+    } else {
+      status.Update(CheckFits(*entry, shape));
+    }
+  });
   if (!missing.empty()) {
     const size_t num_missing = missing.size();
     return absl::InvalidArgumentError(

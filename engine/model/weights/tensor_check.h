@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/model/quantization/quantization_config.h"
 #include "engine/model/weights/quantized_module.h"
 #include "engine/model/weights/weight_plan.h"
 
@@ -20,14 +19,12 @@ void ChooseParts(const Checkpoint& checkpoint, WeightPlan* plan);
 // INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), with the first one whose
 // shape or dtype does not fit, or with those that the plan does not read, but for those of other
 // parts (OtherPartOf), a few known ones, and biases that are all 0, whose data alone is read.
-absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
-                          const Checkpoint& checkpoint);
+absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint);
 
 // A part of a quantized matrix; of a stack of experts, this one's. Errors as in
 // QuantizedModule::Find.
-absl::StatusOr<QuantizedModule> FindModule(const WeightScheme& scheme, const MatrixPlan& matrix,
-                                           const WeightPart& part, const Checkpoint& checkpoint,
-                                           int64_t expert = 0);
+absl::StatusOr<QuantizedModule> FindModule(const MatrixPlan& matrix, const WeightPart& part,
+                                           const Checkpoint& checkpoint, int64_t expert = 0);
 
 // The first of the names that is there; null where none is.
 const Checkpoint::Entry* FindScales(const ScalesPlan& plan, const Checkpoint& checkpoint);

@@ -235,11 +235,9 @@ int64_t WeightChunk::StagingBytes() const {
 }
 
 absl::StatusOr<std::vector<WeightChunk>> SplitIntoChunks(const WeightPlan& plan,
-                                                         const QuantizationConfig& quantization,
                                                          const Checkpoint& checkpoint) {
   std::vector<WeightChunk> chunks;
   for (const MatrixPlan& matrix : plan.matrices) {
-    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, quantization));
     const std::vector<int64_t> first_rows = FirstRows(matrix.parts);
     for (size_t i = 0; i < matrix.parts.size(); ++i) {
       const WeightPart& part = matrix.parts[i];
@@ -250,8 +248,8 @@ absl::StatusOr<std::vector<WeightChunk>> SplitIntoChunks(const WeightPlan& plan,
                              .num_rows = part.num_rows,
                              .expert = stacked,
                              .entry = {}};
-        if (scheme.quantized()) {
-          ASSIGN_OR_RETURN(chunk.module, FindModule(scheme, matrix, part, checkpoint, stacked));
+        if (matrix.scheme.quantized()) {
+          ASSIGN_OR_RETURN(chunk.module, FindModule(matrix, part, checkpoint, stacked));
           chunks.push_back(chunk);
         } else {
           chunk.entry = *checkpoint.Find(part.name);

@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/model/quantization/quantization_config.h"
 #include "engine/model/weights/quantized_module.h"
 #include "engine/model/weights/weight_plan.h"
 #include "kernels/weight_store.h"
@@ -39,7 +38,6 @@ struct WeightChunk {
 
 // Of a plan whose weights have their memory. It must outlive them.
 absl::StatusOr<std::vector<WeightChunk>> SplitIntoChunks(const WeightPlan& plan,
-                                                         const QuantizationConfig& quantization,
                                                          const Checkpoint& checkpoint);
 
 // Quantized modules become codes, or the values that they stand for where the weight's format is

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,8 +59,7 @@ struct MatrixPlan {
   bool float32_out = false;      // else of the activations' dtype
   int64_t top_k = 0;             // of experts, those of a token; 0: there are none
   MatrixRole role = MatrixRole::kLinear;
-  // What SchemeOf says, once it is known: of many experts it takes a while.
-  std::optional<WeightScheme> scheme = {};
+  WeightScheme scheme = {};  // what the checkpoint has of the parts; SetSchemes knows it
 };
 
 // FillWeightArgs::tensor_id of a plan's matrix, or of one of its experts, when there is no

@@ -40,15 +40,13 @@ absl::Status ReadChunks(absl::Span<const WeightChunk> chunks, std::atomic<size_t
 
 }  // namespace
 
-absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
-                                      const Checkpoint& checkpoint) {
+absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const Checkpoint& checkpoint) {
   std::optional<ColumnOrder> common;
   const auto none = [] { return ColumnOrder{.even = false, .columns = {}}; };
   const bool has_experts = matrix.weight->num_experts > 1;
   for (const WeightPart& part : matrix.parts) {
     for (int64_t stacked = 0; stacked < std::max<int64_t>(1, part.num_experts); ++stacked) {
-      ASSIGN_OR_RETURN(const QuantizedModule module,
-                       FindModule(scheme, matrix, part, checkpoint, stacked));
+      ASSIGN_OR_RETURN(const QuantizedModule module, FindModule(matrix, part, checkpoint, stacked));
       ASSIGN_OR_RETURN(ColumnOrder order, module.ReadOrder());
       if (has_experts && !order.columns.empty()) return none();  // each has its own
       if (!common) {
@@ -101,11 +99,9 @@ absl::Status ReadScales(const ScalesPlan& plan, const Checkpoint& checkpoint, fl
   return absl::OkStatus();
 }
 
-absl::Status ReadMatrices(const WeightPlan& plan, const QuantizationConfig& quantization,
-                          const Checkpoint& checkpoint, int num_threads, WeightStore& store,
-                          Progress* progress) {
-  ASSIGN_OR_RETURN(const std::vector<WeightChunk> chunks,
-                   SplitIntoChunks(plan, quantization, checkpoint));
+absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
+                          WeightStore& store, Progress* progress) {
+  ASSIGN_OR_RETURN(const std::vector<WeightChunk> chunks, SplitIntoChunks(plan, checkpoint));
   int64_t total_bytes = 0;
   for (const WeightChunk& chunk : chunks) total_bytes += chunk.Bytes();
   ProgressStage stage(progress, "loading weights", total_bytes, ProgressUnit::kBytes);

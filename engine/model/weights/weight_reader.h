@@ -5,7 +5,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/model/quantization/quantization_config.h"
 #include "engine/model/weights/quantized_module.h"
 #include "engine/model/weights/weight_plan.h"
 #include "kernels/weight_store.h"
@@ -13,8 +12,7 @@
 namespace quire {
 
 // The order that the parts of a quantized matrix have in common; not even where they have none.
-absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
-                                      const Checkpoint& checkpoint);
+absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const Checkpoint& checkpoint);
 
 // Reads the parts of a vector, converted to float32, to `out` [plan.size].
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out);
@@ -27,8 +25,7 @@ absl::Status ReadScales(const ScalesPlan& plan, const Checkpoint& checkpoint, fl
 // modules as codes, or as the values that they stand for where the weight's format is kFloat;
 // floats as codes where it is not, which is kFloat8 then. Returns when all are done. `progress` may
 // be null. INVALID_ARGUMENT as in QuantizedModule::Read, and for floats that cannot be quantized.
-absl::Status ReadMatrices(const WeightPlan& plan, const QuantizationConfig& quantization,
-                          const Checkpoint& checkpoint, int num_threads, WeightStore& store,
-                          Progress* progress);
+absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
+                          WeightStore& store, Progress* progress);
 
 }  // namespace quire

@@ -2,7 +2,6 @@
 
 #include <iterator>
 
-#include "kernels/base/columns.h"
 #include "kernels/cpu/experts/sum_choices.h"
 #include "kernels/cpu/runtime/free_ops.h"
 
@@ -17,12 +16,7 @@ void ExpertsGemm::GatedLinear(const ExpertsGatedLinearArgs& args, ThreadPool& po
             .pairs = args.routing.pairs.as<int32_t>(),
             .top_k = args.routing.top_k()},
            pool);
-  const int64_t size = args.out.dim(1);
-  GatedActivation({.gate = Columns(args.gate_up, 0, size),
-                   .up = Columns(args.gate_up, size, size),
-                   .activation = args.activation,
-                   .out = args.out},
-                  pool);
+  GatedActivation(args.Activate(), pool);
 }
 
 void ExpertsGemm::Linear(const ExpertsLinearArgs& args, ThreadPool& pool) {

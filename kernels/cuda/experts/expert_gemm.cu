@@ -61,33 +61,18 @@ bool HasExpertGemm(const ExpertGemmArgs& args) {
 
 void LaunchExpertGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
   const LinearWeight& weight = *args.weight;
-  const Routing& routing = args.routing;
   const ExpertKernel kernel =
       weight.dtype == DType::kF16 ? KernelFor<__half>(args) : KernelFor<__nv_bfloat16>(args);
   AllowSharedMemory(kernel);
-  const auto num_columns = static_cast<int>(args.num_columns());
+  const ExpertGemmCommon common = CommonOf(args);
   const ExpertGemmParams p = {
-      .weight_map = MapOf(weight, kernel.half_features),
-      .x_map = args.is_gated
-                   ? CUtensorMap{}
-                   : EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
-                                     args.x.row_stride(), kernel.out_rows),
-      .x = args.x.data(),
-      .bias = args.bias.empty() ? nullptr : args.bias.as<float>(),
-      .out = args.out.data(),
-      .pairs = routing.pairs.as<int32_t>(),
-      .offsets = routing.offsets.as<int32_t>(),
-      .x_stride = args.x.row_stride(),
-      .out_stride = args.out.row_stride(),
-      .num_experts = static_cast<int>(routing.num_experts()),
-      .out_features = static_cast<int>(weight.out_features),
-      .in_features = static_cast<int>(weight.in_features),
-      .top_k = static_cast<int>(routing.top_k()),
-      .num_columns = num_columns,
-      .num_steps = static_cast<int>(CeilDiv<int64_t>(weight.in_features, kLineDepth)),
-      .num_column_tiles = CeilDiv(num_columns, kernel.columns),
-      .activation = args.activation};
-  const int64_t most_tiles = routing.num_pairs() * p.num_column_tiles;
+      common, MapOf(weight, kernel.half_features),
+      args.is_gated ? CUtensorMap{}
+                    : EncodeMatrixMap(common.x, weight.dtype, args.x.dim(0), weight.in_features,
+                                      common.x_stride, kernel.out_rows),
+      static_cast<int>(CeilDiv<int64_t>(weight.in_features, kLineDepth)),
+      CeilDiv(common.num_columns, kernel.columns)};
+  const int64_t most_tiles = args.routing.num_pairs() * p.num_column_tiles;
   LaunchKernel(kernel.launch, static_cast<unsigned>(std::min<int64_t>(most_tiles, NumSms())),
                kernel.num_threads, kernel.shared_bytes, stream, p);
 }

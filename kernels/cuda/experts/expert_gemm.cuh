@@ -7,31 +7,22 @@
 #include <cuda.h>
 
 #include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/experts/expert_gemms.h"
 #include "kernels/cuda/runtime/async.cuh"
 #include "kernels/cuda/runtime/expert_tiles.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/mma.cuh"
 #include "kernels/cuda/runtime/vector.cuh"
 #include "kernels/cuda/runtime/wgmma.cuh"
-#include "kernels/op_args.h"
 
 namespace quire::cuda {
 
-struct ExpertGemmParams {
+struct ExpertGemmParams : ExpertGemmCommon {
   CUtensorMap
       weight_map;     // [1, num_experts, out_features, in_features], half a tile's rows, a line
   CUtensorMap x_map;  // [num_pairs, in_features], 64 rows, a line each; unless x is gathered
-  const void* x;
-  const float* bias;  // [num_experts, out_features] or null
-  void* out;
-  const int32_t* pairs;
-  const int32_t* offsets;
-  int64_t x_stride, out_stride;
-  int num_experts, out_features, in_features, top_k;
-  int num_columns;  // of out
-  int num_steps;    // lines of in_features
+  int num_steps;      // lines of in_features
   int num_column_tiles;
-  Activation activation;
 };
 
 // kIsGated: x is gathered, and results are of gates and ups.

@@ -22,6 +22,21 @@ struct ExpertGemmArgs {
   int64_t num_columns() const { return is_gated ? weight->out_features / 2 : weight->out_features; }
 };
 
+// What the kernels of these gemms have in common.
+struct ExpertGemmCommon {
+  const void* x;
+  const void* weight;
+  const float* bias;  // [num_experts, out_features] or null
+  void* out;
+  const int32_t* pairs;
+  const int32_t* offsets;
+  int64_t x_stride, out_stride, expert_stride;  // elements
+  int num_experts, out_features, in_features, top_k;
+  int num_columns;  // of out
+  Activation activation;
+};
+ExpertGemmCommon CommonOf(const ExpertGemmArgs& args);
+
 // Weights of 16 bits, x and weight in 16-byte pieces: a gemv for few rows of each expert, on sm_90
 // also a gemm for any number.
 bool HasExpertGemv(const ExpertGemmArgs& args);

@@ -78,18 +78,8 @@ __global__ void __launch_bounds__(kRowGridThreads) SortRows(const SortParams p) 
   }
 }
 
-struct PlainParams {
-  const void* x;
-  const void* weight;
-  const float* bias;  // [num_experts, out_features] or null
-  void* out;
-  const int32_t* pairs;
-  const int32_t* offsets;
-  int64_t x_stride, out_stride, expert_stride;  // elements
-  int num_experts, out_features, in_features, top_k;
-  int num_columns;  // of out
+struct PlainParams : ExpertGemmCommon {
   bool is_gated;
-  Activation activation;
 };
 
 constexpr int kPlainThreads = 128, kPlainRows = 8, kWarp = 32;
@@ -189,27 +179,10 @@ void LaunchSortRows(const Tensor& x, const Routing& routing, const Tensor& out,
 }
 
 void LaunchPlainExpertGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
-  const LinearWeight& weight = *args.weight;
-  const Routing& routing = args.routing;
-  const PlainParams p = {.x = args.x.data(),
-                         .weight = weight.data,
-                         .bias = args.bias.empty() ? nullptr : args.bias.as<float>(),
-                         .out = args.out.data(),
-                         .pairs = routing.pairs.as<int32_t>(),
-                         .offsets = routing.offsets.as<int32_t>(),
-                         .x_stride = args.x.row_stride(),
-                         .out_stride = args.out.row_stride(),
-                         .expert_stride = weight.expert_bytes / DTypeBytes(weight.dtype),
-                         .num_experts = static_cast<int>(routing.num_experts()),
-                         .out_features = static_cast<int>(weight.out_features),
-                         .in_features = static_cast<int>(weight.in_features),
-                         .top_k = static_cast<int>(routing.top_k()),
-                         .num_columns = static_cast<int>(args.num_columns()),
-                         .is_gated = args.is_gated,
-                         .activation = args.activation};
+  const PlainParams p = {CommonOf(args), args.is_gated};
   const dim3 grid(CeilDiv(p.num_columns, kPlainThreads / kWarp),
-                  static_cast<unsigned>(std::min<int64_t>(routing.num_pairs(), 1024)));
-  DispatchFloat(weight.dtype, [&]<typename T>() {
+                  static_cast<unsigned>(std::min<int64_t>(args.routing.num_pairs(), 1024)));
+  DispatchFloat(args.weight->dtype, [&]<typename T>() {
     LaunchKernel(PlainExpertGemm<T>, grid, kPlainThreads, 0, stream, p);
   });
 }

@@ -43,16 +43,30 @@ void LaunchQuantizedGatedGemm(const ExpertsGatedLinearArgs& args, cudaStream_t s
                              .in_order_of_pairs = false,
                              .out = is_whole ? args.out : args.gate_up},
                             stream);
-  if (is_whole) return;
-  const int64_t size = args.out.dim(1);
-  LaunchGatedActivation({.gate = Columns(args.gate_up, 0, size),
-                         .up = Columns(args.gate_up, size, size),
-                         .activation = args.activation,
-                         .out = args.out},
-                        stream);
+  if (!is_whole) LaunchGatedActivation(args.Activate(), stream);
 }
 
 }  // namespace
+
+ExpertGemmCommon CommonOf(const ExpertGemmArgs& args) {
+  const LinearWeight& weight = *args.weight;
+  const Routing& routing = args.routing;
+  return {.x = args.x.data(),
+          .weight = weight.data,
+          .bias = args.bias.empty() ? nullptr : args.bias.as<float>(),
+          .out = args.out.data(),
+          .pairs = routing.pairs.as<int32_t>(),
+          .offsets = routing.offsets.as<int32_t>(),
+          .x_stride = args.x.row_stride(),
+          .out_stride = args.out.row_stride(),
+          .expert_stride = weight.expert_bytes / DTypeBytes(weight.dtype),
+          .num_experts = static_cast<int>(routing.num_experts()),
+          .out_features = static_cast<int>(weight.out_features),
+          .in_features = static_cast<int>(weight.in_features),
+          .top_k = static_cast<int>(routing.top_k()),
+          .num_columns = static_cast<int>(args.num_columns()),
+          .activation = args.activation};
+}
 
 void LaunchExpertsGatedLinear(const ExpertsGatedLinearArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;

@@ -5,6 +5,7 @@
 #include "kernels/base/types.h"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/prefix_sums.cuh"
 #include "kernels/cuda/runtime/vector.cuh"
 
 namespace quire::cuda {
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int kWarp = 32;
 static_assert(RouterRule::kMaxGroups <= kWarp);  // a lane has a group's score
-constexpr int kSmallThreads = 512;  // of the CTA that does both
+constexpr int kSmallThreads = 512;               // of the CTA that does both
 constexpr int kMaxSmallTokens = kSmallThreads / kWarp;
 constexpr int kChooseThreads = 128, kSortThreads = 1024;
 
@@ -205,23 +206,6 @@ class TokenRouter {
   float scores_[kPerLane];
   uint32_t keys_[kPerLane];
 };
-
-// counts [num_experts] -> the sums of those before, by the first warp.
-__device__ void SumBefore(int* counts, int num_experts) {
-  const int lane = threadIdx.x % kWarp;
-  int before = 0;
-  for (int first = 0; first < num_experts; first += kWarp) {
-    const int count = first + lane < num_experts ? counts[first + lane] : 0;
-    int sum = count;
-#pragma unroll
-    for (int i = 1; i < kWarp; i *= 2) {
-      const int other = __shfl_up_sync(~0u, sum, i);
-      if (lane >= i) sum += other;
-    }
-    if (first + lane < num_experts) counts[first + lane] = before + sum - count;
-    before += __shfl_sync(~0u, sum, kWarp - 1);
-  }
-}
 
 // Grid: one CTA. Bytes: the logits. Limit: latency, of the choices one after the other.
 template <int kPerLane>

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/runtime/prefix_sums.cuh"
 #include "kernels/experts.h"
 
 namespace quire::cuda {
@@ -28,12 +29,7 @@ __device__ inline ExpertTile FindExpertTile(const int32_t* offsets, int num_expe
   int own = 0;
 #pragma unroll 4
   for (int expert = begin; expert < end; ++expert) own += tiles_of(expert);
-  int sum = own;
-#pragma unroll
-  for (int i = 1; i < kWarp; i *= 2) {
-    const int other = __shfl_up_sync(~0u, sum, i);
-    if (lane >= i) sum += other;
-  }
+  const int sum = UpToLane(own);
   const unsigned int beyond = __ballot_sync(~0u, sum > index);
   if (beyond == 0) return {0, 0, 0};
   const int finder = __ffs(beyond) - 1;
@@ -63,20 +59,8 @@ class ExpertTiles {
     }
     __syncthreads();
     if (threadIdx.x < kWarp) {
-      const int lane = static_cast<int>(threadIdx.x);
-      int total = 0;
-      for (int first = 0; first < num_experts; first += kWarp) {
-        const int count = first + lane < num_experts ? before_[first + lane] : 0;
-        int sum = count;
-#pragma unroll
-        for (int i = 1; i < kWarp; i *= 2) {
-          const int other = __shfl_up_sync(~0u, sum, i);
-          if (lane >= i) sum += other;
-        }
-        if (first + lane < num_experts) before_[first + lane] = total + sum - count;
-        total += __shfl_sync(~0u, sum, kWarp - 1);
-      }
-      if (lane == 0) total_ = total;
+      const int total = SumBefore(before_, num_experts);
+      if (threadIdx.x == 0) total_ = total;
     }
     __syncthreads();
   }

@@ -1,6 +1,7 @@
 // The parts of RowSelector (sampling_select.cuh, which includes this).
 #pragma once
 
+#include "kernels/cuda/runtime/prefix_sums.cuh"
 #include "kernels/cuda/sampling/sampling_select.cuh"
 
 namespace quire::cuda {
@@ -54,12 +55,7 @@ __noinline__ __device__ inline uint32_t RowSelector::FloorOfTop(int32_t k, uint3
       int32_t sum = 0;
 #pragma unroll
       for (int i = 0; i < kPerLane; ++i) sum += static_cast<int32_t>(bins[first + i]);
-      int32_t up_to = sum;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        const int32_t other = __shfl_up_sync(0xffffffff, up_to, step);
-        if (static_cast<int>(threadIdx.x) >= step) up_to += other;
-      }
+      const int32_t up_to = UpToLane(sum);
       if (threadIdx.x == 31 && up_to < k) Shared().found = -1;
       if (up_to >= k && up_to - sum < k) {
         int bin = first;
@@ -153,15 +149,6 @@ __device__ inline int32_t RowSelector::FindId(uint64_t target, const TokenWeight
     target -= Shared().warp_sums[warp++];
   }
   return FindIdIn(true, FirstEntry(warp), FirstEntry(warp + 1), target, weight);
-}
-
-__device__ inline uint64_t UpToLane(uint64_t value) {
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const uint64_t other = __shfl_up_sync(0xffffffff, value, step);
-    if (static_cast<int>(threadIdx.x % 32) >= step) value += other;
-  }
-  return value;
 }
 
 // The next barrier must come before the next Scan.

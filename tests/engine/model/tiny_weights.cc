@@ -135,22 +135,23 @@ std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
 
 QuantizedTensors QuantizedTensorsOf(const ModelConfig& config, const GroupsOf& groups_of) {
   ModelWeights weights;
-  const WeightPlan plan = PlanWeights(config, TextPart(), &weights);
+  WeightPlan plan = PlanWeights(config, TextPart(), &weights);
+  const absl::Status status = SetSchemes(config.quantization, &plan);
+  CHECK(status.ok()) << status;
   QuantizedTensors tensors;
   std::mt19937 random(7);  // NOLINT(bugprone-random-generator-seed): the same each time
   for (const FileTensor& tensor : TensorsOf(config)) tensors.plain.push_back(tensor);
   tensors.quantized = tensors.plain;
   for (const MatrixPlan& matrix : plan.matrices) {
-    const auto scheme = SchemeOf(matrix, config.quantization);
-    CHECK(scheme.ok()) << scheme.status();
-    if (!scheme->quantized()) continue;
+    if (!matrix.scheme.quantized()) continue;
     for (const WeightPart& part : matrix.parts) {
       const auto is_part = [&](const FileTensor& tensor) { return tensor.name == part.name; };
       std::erase_if(tensors.plain, is_part);
       std::erase_if(tensors.quantized, is_part);
-      AddModule(
-          {ModuleOf(part), *scheme, {.rows = part.num_rows, .columns = matrix.weight->in_features}},
-          groups_of, random, &tensors);
+      AddModule({ModuleOf(part),
+                 matrix.scheme,
+                 {.rows = part.num_rows, .columns = matrix.weight->in_features}},
+                groups_of, random, &tensors);
     }
   }
   return tensors;

@@ -41,14 +41,14 @@ absl::Status Run(const std::string& folder, const std::string& out) {
   ASSIGN_OR_RETURN(const TextPart part, FindTextPart(checkpoint));
   WeightPlan plan = PlanWeights(config, part, &weights);
   ChooseParts(checkpoint, &plan);
+  RETURN_IF_ERROR(SetSchemes(config.quantization, &plan));
   for (const MatrixPlan& matrix : plan.matrices) {
-    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config.quantization));
-    if (!scheme.quantized()) continue;
+    if (!matrix.scheme.quantized()) continue;
     for (const WeightPart& part : matrix.parts) {
       const ModuleShape shape = {.rows = part.num_rows, .columns = matrix.weight->in_features};
       const std::string name = ModuleOf(part);
       ASSIGN_OR_RETURN(const QuantizedModule module,
-                       QuantizedModule::Find(scheme, shape, name, checkpoint));
+                       QuantizedModule::Find(matrix.scheme, shape, name, checkpoint));
       RETURN_IF_ERROR(WriteModule(module, shape, file));
       std::printf("%s %lld %lld\n", name.c_str(), static_cast<long long>(shape.rows),
                   static_cast<long long>(shape.columns));

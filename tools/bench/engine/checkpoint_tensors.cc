@@ -174,15 +174,15 @@ absl::Status ListModule(const WeightPart& part, int64_t columns, const WeightSch
 }
 
 // Of the parts of one matrix.
-absl::Status ListMatrix(const MatrixPlan& matrix, uint64_t index, const WeightScheme& scheme,
+absl::Status ListMatrix(const MatrixPlan& matrix, uint64_t index,
                         std::vector<FileTensor>* tensors) {
   const std::vector<int64_t> first_rows = FirstRows(matrix.parts);
   const int64_t columns = matrix.weight->in_features;
   for (size_t i = 0; i < matrix.parts.size(); ++i) {
     const WeightPart& part = matrix.parts[i];
     const uint64_t tensor_id = DummyTensorId(index, part.expert);
-    if (scheme.quantized()) {
-      RETURN_IF_ERROR(ListModule(part, columns, scheme, tensor_id, first_rows[i], tensors));
+    if (matrix.scheme.quantized()) {
+      RETURN_IF_ERROR(ListModule(part, columns, matrix.scheme, tensor_id, first_rows[i], tensors));
       continue;
     }
     tensors->push_back({.name = part.name,
@@ -220,11 +220,11 @@ int64_t FileTensor::row_bytes() const { return row_size() * ElementBytes(dtype);
 
 absl::StatusOr<std::vector<FileTensor>> ListTensors(const ModelConfig& config) {
   ModelWeights weights;
-  const WeightPlan plan = PlanWeights(config, TextPart(), &weights);
+  WeightPlan plan = PlanWeights(config, TextPart(), &weights);
+  RETURN_IF_ERROR(SetSchemes(config.quantization, &plan));
   std::vector<FileTensor> tensors;
   for (size_t i = 0; i < plan.matrices.size(); ++i) {
-    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(plan.matrices[i], config.quantization));
-    RETURN_IF_ERROR(ListMatrix(plan.matrices[i], i, scheme, &tensors));
+    RETURN_IF_ERROR(ListMatrix(plan.matrices[i], i, &tensors));
   }
   for (const VectorPlan& vector : plan.vectors) {
     for (const WeightPart& part : vector.parts) {
