@@ -27,8 +27,8 @@ struct AmxSums {
   static constexpr int X(int a) { return 4 + a; }
   static constexpr int Weights(int b) { return 4 + kA + b % (4 - kA); }
 
-  static float* At(const TileArgs& args, int a, int b) {
-    return args.out + a * kAmxRows * kPanelFeatures + args.first_column + b * kAmxColumns;
+  static constexpr int64_t Offset(int a, int b) {
+    return a * kAmxRows * kPanelFeatures + b * kAmxColumns;
   }
 
   static void Configure(int num_rows) {
@@ -41,18 +41,32 @@ struct AmxSums {
     AmxConfigure(config);
   }
 
-  static void Open(const TileArgs& args) {
-    Configure(args.num_rows);
+  // out: [rows, kPanelFeatures], from the first column on.
+  static void Load(const float* out) {
     Unrolled<kA>([&](auto a) {
       Unrolled<kB>([&](auto b) {
-        constexpr int kRegister = Register(a, b);
-        if (args.add) {
-          AmxLoad<kRegister>(At(args, a, b), kPanelFeatures * sizeof(float));
-        } else {
-          AmxZero<kRegister>();
-        }
+        AmxLoad<Register(a, b)>(out + Offset(a, b), kPanelFeatures * sizeof(float));
       });
     });
+  }
+  static void Zero() {
+    Unrolled<kA>([&](auto a) { Unrolled<kB>([&](auto b) { AmxZero<Register(a, b)>(); }); });
+  }
+  static void Store(float* out) {
+    Unrolled<kA>([&](auto a) {
+      Unrolled<kB>([&](auto b) {
+        AmxStore<Register(a, b)>(out + Offset(a, b), kPanelFeatures * sizeof(float));
+      });
+    });
+  }
+
+  static void Open(const TileArgs& args) {
+    Configure(args.num_rows);
+    args.add ? Load(args.out + args.first_column) : Zero();
+  }
+  static void Close(const TileArgs& args) {
+    Store(args.out + args.first_column);
+    AmxRelease();
   }
 
   // Adds a block's products: activations of all rows one after the other, weights kStepBytes apart.
@@ -72,15 +86,6 @@ struct AmxSums {
         }
       });
     });
-  }
-
-  static void Close(const TileArgs& args) {
-    Unrolled<kA>([&](auto a) {
-      Unrolled<kB>([&](auto b) {
-        AmxStore<Register(a, b)>(At(args, a, b), kPanelFeatures * sizeof(float));
-      });
-    });
-    AmxRelease();
   }
 };
 

@@ -1,11 +1,11 @@
 #include "kernels/cpu/gemm/quantized/quantized_gemm.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "kernels/base/check.h"
 #include "kernels/base/types.h"
+#include "kernels/cpu/gemm/quantized/activation_rows.h"
+#include "kernels/cpu/runtime/amx.h"
 #include "kernels/cpu/runtime/host_info.h"
 
 namespace quire::cpu {
@@ -14,59 +14,9 @@ namespace {
 
 constexpr int64_t kMaxBlockRows =
     224;  // bounds the packed activations; whole tiles of 14 or 32 rows
-constexpr int64_t kSliceColumns = 64;  // expanded at a time: 16 KiB
+constexpr int64_t kSliceColumns = 64;             // expanded at a time: 16 KiB
+constexpr int64_t kSliceSteps = 8 * kBlockSteps;  // of pairs, likewise: 32 KiB
 constexpr int64_t kRangeBytes = 256 * 1024;
-
-bool IsInt8(const LinearWeight& weight) {
-  return weight.activations.value == ActivationValue::kInt8;
-}
-
-// A row of x as float32 in the weight's order of columns, each group padded with zeros.
-void ReadRow(const Tensor& x, int64_t row, const QuantizedLayout& layout, const int32_t* order,
-             float* out) {
-  const auto read = [&](const auto* in) {
-    int64_t column = 0;
-    for (int64_t group = 0; group < layout.num_groups; ++group) {
-      const int64_t num_columns = layout.ColumnsOf(group);
-      const int64_t padded = layout.UnitsOf(group) * layout.unit_columns;
-      for (int64_t i = 0; i < num_columns; ++i, ++column) {
-        out[i] = static_cast<float>(in[order == nullptr ? column : order[column]]);
-      }
-      std::fill(out + num_columns, out + padded, 0.0f);
-      out += padded;
-    }
-  };
-  if (x.dtype() == DType::kF32) {
-    read(x.as<float>() + row * x.row_stride());
-  } else {
-    read(x.as<BFloat16>() + row * x.row_stride());
-  }
-}
-
-// Codes of a row, 128 more than their values, each kInt8BlockBytes of them `stride` bytes after
-// those before; returns what they are multiplied with.
-float RoundToInt8(const float* row, int64_t columns, int64_t stride, uint8_t* out) {
-  float most = 0;
-  bool is_finite = true;
-  for (int64_t i = 0; i < columns; ++i) {
-    most = std::max(most, std::abs(row[i]));
-    is_finite = is_finite && std::isfinite(row[i]);
-  }
-  const bool has_only_zeros = !is_finite || most == 0;
-  const float inverse = 127 / most;
-  for (int64_t begin = 0; begin < columns; begin += kInt8BlockBytes, out += stride) {
-    const int64_t count = std::min(kInt8BlockBytes, columns - begin);
-    if (has_only_zeros) {
-      std::fill_n(out, count, 128);
-      continue;
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      const float code = std::clamp(std::nearbyint(row[begin + i] * inverse), -127.0f, 127.0f);
-      out[i] = static_cast<uint8_t>(static_cast<int>(code) + 128);
-    }
-  }
-  return is_finite ? most / 127 : std::numeric_limits<float>::quiet_NaN();  // so is each product
-}
 
 template <typename T>
 void GrowTo(int64_t size, std::vector<T>& values) {
@@ -79,9 +29,13 @@ void GrowTo(int64_t size, std::vector<T>& values) {
 struct QuantizedGemm::Call {
   const GroupedLinearArgs& args;
   const QuantizedLayout& layout;
-  bool is_int8;
+  const PairSteps& pair_steps;
+  Way way;
 
-  int64_t Int8RowLines() const { return CeilDiv(layout.UnitsOf(0), kInt8BlockUnits); }
+  // Of a packed row.
+  int64_t RowLines() const {
+    return way == Way::kPairs ? pair_steps.num_blocks : CeilDiv(layout.UnitsOf(0), kInt8BlockUnits);
+  }
 };
 
 // Rows [first_row, first_row + num_rows) of a call, in tiles of one height but the last, and their
@@ -101,8 +55,12 @@ struct QuantizedGemm::Block {
   int64_t TileValues(int64_t tile) const {
     return (first_packed_row + tile * height) * call.layout.padded_columns();
   }
-  int64_t Int8TileLines(int64_t tile) const {
-    return (first_packed_row + tile * height) * call.Int8RowLines();
+  int64_t TileLines(int64_t tile) const {
+    return (first_packed_row + tile * height) * call.RowLines();
+  }
+  // Of the row's sum of a span.
+  int64_t SpanSum(int64_t span, int64_t row) const {
+    return first_packed_row * call.pair_steps.num_spans + span * num_rows + row;
   }
   LinearWeight weight() const { return call.args.weight->Expert(matrix); }
   const char* PanelOf(int64_t panel) const {
@@ -110,19 +68,59 @@ struct QuantizedGemm::Block {
   }
 };
 
-// What a thread needs for a row or a panel.
-struct QuantizedGemm::Scratch {
-  std::vector<float> row;       // of x
-  std::vector<float> expanded;  // [kSliceColumns, kPanelFeatures]
-  std::vector<float> sums;      // [kMaxBlockRows, kPanelFeatures]
-  float bias[kPanelFeatures];   // of the panel
+// Values from a cache line on: vectors and AMX take twice as long for what lies across two.
+template <typename T>
+class Lines {
+ public:
+  void GrowTo(int64_t size) {
+    const int64_t num_lines = CeilDiv<int64_t>(size * sizeof(T), sizeof(CacheLine));
+    if (std::ssize(lines_) < num_lines) lines_.resize(num_lines);
+  }
+  T* data() { return reinterpret_cast<T*>(lines_.data()); }
+
+ private:
+  std::vector<CacheLine> lines_;
 };
 
-QuantizedGemm::QuantizedGemm(const TileSet& float_tiles, const Int8Kernel& int8_kernel)
-    : float_tiles_(float_tiles), int8_kernel_(int8_kernel) {}
+// What a thread needs for a row or a panel.
+struct QuantizedGemm::Scratch {
+  std::vector<float> row;           // of x
+  Lines<float> expanded;            // [kSliceColumns, kPanelFeatures]
+  Lines<float> sums;                // [kMaxBlockRows, kPanelFeatures]
+  std::vector<BFloat16> pairs_row;  // of x
+  Lines<uint32_t> steps;            // [kSliceSteps, kPanelFeatures] pairs
+  Lines<float> sums_of_span;        // [kMaxBlockRows, kPanelFeatures]
+  float bias[kPanelFeatures];       // of the panel
+};
+
+// Steps of a span, expanded, from its beginning on those in front of them.
+struct QuantizedGemm::Slice {
+  int64_t span;
+  int64_t first_step;
+  int64_t num_steps;  // whole blocks
+  bool is_last;
+};
+
+QuantizedGemm::QuantizedGemm(const TileSet& float_tiles, const TileSet* pair_tiles,
+                             const Int8Kernel& int8_kernel)
+    : float_tiles_(float_tiles), pair_tiles_(pair_tiles), int8_kernel_(int8_kernel) {}
+
+// Vector units that multiply bfloat16 would need values of few rows, too, written to memory first:
+// a row has the same bits in any batch.
+QuantizedGemm::QuantizedGemm(Isa isa)
+    : QuantizedGemm(*GemmKernelFor(isa).f32,
+                    isa == Isa::kAmxBf16 ? GemmKernelFor(isa).bf16 : nullptr, Int8KernelFor(isa)) {}
 QuantizedGemm::~QuantizedGemm() = default;
 
-int64_t QuantizedGemm::TileHeight(bool is_int8, int64_t num_rows) const {
+QuantizedGemm::Way QuantizedGemm::WayOf(const GroupedLinearArgs& args) const {
+  if (args.weight->activations.value == ActivationValue::kInt8) return Way::kInt8;
+  const bool has_pairs = pair_tiles_ != nullptr && args.x.dtype() == DType::kBF16;
+  return has_pairs ? Way::kPairs : Way::kFloats;
+}
+
+int64_t QuantizedGemm::TileHeight(Way way, int64_t num_rows) const {
+  if (way == Way::kPairs) return pair_tiles_->max_rows;
+  const bool is_int8 = way == Way::kInt8;
   if (is_int8 && num_rows > kInt8VectorRows && int8_kernel_.amx_tile != nullptr) {
     return kInt8AmxRows;  // a last tile of fewer rows takes less time, by 16 rows
   }
@@ -135,13 +133,14 @@ int64_t QuantizedGemm::TileHeight(bool is_int8, int64_t num_rows) const {
 
 void QuantizedGemm::GroupedLinear(const GroupedLinearArgs& args, ThreadPool& pool) {
   const QuantizedLayout layout(*args.weight);
-  const Call call = {.args = args, .layout = layout, .is_int8 = IsInt8(*args.weight)};
-  CHECK(!call.is_int8 ||
+  const PairSteps pair_steps(layout);
+  const Call call = {.args = args, .layout = layout, .pair_steps = pair_steps, .way = WayOf(args)};
+  CHECK(call.way != Way::kInt8 ||
         (layout.num_groups == 1 && args.weight->format.value == WeightValue::kInt8));
   if (std::ssize(scratch_) < pool.num_threads()) scratch_.resize(pool.num_threads());
   ForEachRound(args, kMaxBlockRows, [&](const std::vector<RowBlock>& blocks) {
     OpenBlocks(call, blocks);
-    call.is_int8 ? PackInt8(call, pool) : PackFloats(call, pool);
+    Pack(call, pool);
     Multiply(call, pool);
   });
 }
@@ -150,7 +149,7 @@ void QuantizedGemm::OpenBlocks(const Call& call, const std::vector<RowBlock>& bl
   blocks_.clear();
   int64_t num_rows = 0, num_tiles = 0, num_panels = 0;
   for (const RowBlock& rows : blocks) {
-    const int64_t height = TileHeight(call.is_int8, rows.num_rows);
+    const int64_t height = TileHeight(call.way, rows.num_rows);
     blocks_.push_back({.call = call,
                        .matrix = rows.matrix,
                        .first_row = rows.first_row,
@@ -163,6 +162,17 @@ void QuantizedGemm::OpenBlocks(const Call& call, const std::vector<RowBlock>& bl
     num_rows += rows.num_rows;
     num_tiles += blocks_.back().num_tiles;
     num_panels += call.layout.num_panels;
+  }
+}
+
+void QuantizedGemm::Pack(const Call& call, ThreadPool& pool) {
+  switch (call.way) {
+    case Way::kFloats:
+      return PackFloats(call, pool);
+    case Way::kPairs:
+      return PackPairs(call, pool);
+    case Way::kInt8:
+      return PackInt8(call, pool);
   }
 }
 
@@ -193,10 +203,41 @@ void QuantizedGemm::PackTile(const Block& block, int64_t tile, Scratch& scratch)
   }
 }
 
+void QuantizedGemm::PackPairs(const Call& call, ThreadPool& pool) {
+  const Block& last = blocks_.back();
+  const int64_t num_rows = last.first_packed_row + last.num_rows;
+  GrowTo(num_rows * call.RowLines(), packed_lines_);
+  if (call.layout.zero_bytes > 0) GrowTo(num_rows * call.pair_steps.num_spans, span_sums_);
+  pool.ParallelFor(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Block& block = BlockWith(blocks_, &Block::first_packed_row, i);
+      PackPairsRow(block, i - block.first_packed_row, scratch_[thread]);
+    }
+  });
+}
+
+void QuantizedGemm::PackPairsRow(const Block& block, int64_t row, Scratch& scratch) {
+  const GroupedLinearArgs& args = block.call.args;
+  const QuantizedLayout& layout = block.call.layout;
+  const PairSteps& steps = block.call.pair_steps;
+  const int64_t tile = row / block.height;
+  const auto* const x =
+      args.x.as<BFloat16>() + args.XRow(block.first_row + row) * args.x.row_stride();
+  GrowTo(2 * kBlockSteps * steps.num_blocks, scratch.pairs_row);
+  PlaceColumns(layout, steps, x, layout.OrderOf(block.weight()), scratch.pairs_row.data());
+  CacheLine* const out = packed_lines_.data() + block.TileLines(tile) + row % block.height;
+  PackSteps({.steps = &steps,
+             .row = scratch.pairs_row.data(),
+             .block_stride = block.TileRows(tile) * int64_t{sizeof(CacheLine)},
+             .out = reinterpret_cast<char*>(out),
+             .sum_stride = block.num_rows,
+             .span_sums = layout.zero_bytes > 0 ? &span_sums_[block.SpanSum(0, row)] : nullptr});
+}
+
 void QuantizedGemm::PackInt8(const Call& call, ThreadPool& pool) {
   const Block& last = blocks_.back();
   const int64_t num_rows = last.first_packed_row + last.num_rows;
-  GrowTo(num_rows * call.Int8RowLines(), packed_int8_);
+  GrowTo(num_rows * call.RowLines(), packed_lines_);
   GrowTo(num_rows, x_scales_);
   pool.ParallelFor(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
@@ -214,7 +255,7 @@ void QuantizedGemm::PackInt8Row(const Block& block, int64_t row, Scratch& scratc
   GrowTo(columns, scratch.row);
   ReadRow(args.x, args.XRow(block.first_row + row), layout, layout.OrderOf(block.weight()),
           scratch.row.data());
-  CacheLine* const out = packed_int8_.data() + block.Int8TileLines(tile) + row % block.height;
+  CacheLine* const out = packed_lines_.data() + block.TileLines(tile) + row % block.height;
   x_scales_[block.first_packed_row + row] =
       RoundToInt8(scratch.row.data(), columns, block.TileRows(tile) * kInt8BlockBytes,
                   reinterpret_cast<uint8_t*>(out));
@@ -240,13 +281,14 @@ void QuantizedGemm::MultiplyPanel(const Block& block, int64_t panel, Scratch& sc
   const int64_t first_feature = panel * kPanelFeatures;
   BiasOfPanel(args.bias, block.matrix * args.weight->out_features + first_feature,
               std::min(kPanelFeatures, args.weight->out_features - first_feature), scratch.bias);
-  if (block.call.is_int8) return MultiplyInt8(block, panel, scratch);
+  if (block.call.way == Way::kInt8) return MultiplyInt8(block, panel, scratch);
+  if (block.call.way == Way::kPairs) return MultiplyPairs(block, panel, scratch);
   if (block.num_rows <= kMaxFusedRows) return MultiplyFewRows(block, panel, scratch);
   MultiplyManyRows(block, panel, scratch);
 }
 
 void QuantizedGemm::MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const {
-  GrowTo(kMaxFusedRows * kPanelFeatures, scratch.sums);
+  scratch.sums.GrowTo(kMaxFusedRows * kPanelFeatures);
   RunQuantizedTile({.layout = &block.call.layout,
                     .panel = block.PanelOf(panel),
                     .x = packed_.data() + block.TileValues(0),
@@ -259,8 +301,8 @@ void QuantizedGemm::MultiplyFewRows(const Block& block, int64_t panel, Scratch& 
 void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const {
   const QuantizedLayout& layout = block.call.layout;
   const int64_t slice_units = kSliceColumns / layout.unit_columns;
-  GrowTo(kSliceColumns * kPanelFeatures, scratch.expanded);
-  GrowTo(kMaxBlockRows * kPanelFeatures, scratch.sums);
+  scratch.expanded.GrowTo(kSliceColumns * kPanelFeatures);
+  scratch.sums.GrowTo(kMaxBlockRows * kPanelFeatures);
   Prefetch no_prefetch = {.next = nullptr, .lines = 0, .num_passes = 1};
   int64_t column = 0;
   for (int64_t group = 0; group < layout.num_groups; ++group) {
@@ -294,18 +336,102 @@ void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch&
   StoreRows(block, panel, 0, block.num_rows, scratch);
 }
 
+void QuantizedGemm::MultiplyPairs(const Block& block, int64_t panel, Scratch& scratch) const {
+  const PairSteps& steps = block.call.pair_steps;
+#if defined(__x86_64__)
+  if (block.num_rows <= kAmxRows) {
+    scratch.sums.GrowTo(kAmxRows * kPanelFeatures);
+    const bool has_zeros = block.call.layout.zero_bytes > 0;
+    PairAmxTile({.layout = &block.call.layout,
+                 .steps = &steps,
+                 .panel = block.PanelOf(panel),
+                 .x = packed_lines_.data() + block.TileLines(0),
+                 .num_rows = static_cast<int>(block.num_rows),
+                 .read_ahead = ReadAheadBytes(),
+                 .span_sums = has_zeros ? &span_sums_[block.SpanSum(0, 0)] : nullptr,
+                 .out = scratch.sums.data()});
+    return StoreRows(block, panel, 0, block.num_rows, scratch);
+  }
+#endif
+  scratch.steps.GrowTo(kSliceSteps * kPanelFeatures);
+  scratch.sums_of_span.GrowTo(kMaxBlockRows * kPanelFeatures);
+  scratch.sums.GrowTo(kMaxBlockRows * kPanelFeatures);
+  uint32_t* const expanded = scratch.steps.data();
+  const int64_t slice_units = kSliceSteps / steps.unit_steps;
+  for (int64_t span = 0; span < steps.num_spans; ++span) {
+    const int64_t num_units = steps.UnitsOf(span);
+    for (int64_t unit = 0; unit < num_units; unit += slice_units) {
+      const int64_t count = std::min(slice_units, num_units - unit);
+      ExpandSteps({.layout = &block.call.layout,
+                   .steps = &steps,
+                   .panel = block.PanelOf(panel),
+                   .span = span,
+                   .first_unit = unit,
+                   .num_units = count,
+                   .read_ahead = ReadAheadBytes(),
+                   .out = expanded});
+      const int64_t num_steps = count * steps.unit_steps;
+      const int64_t whole_steps = RoundUp(num_steps, kBlockSteps);
+      std::fill_n(expanded + num_steps * kPanelFeatures, (whole_steps - num_steps) * kPanelFeatures,
+                  0);
+      AddSlice(block, panel,
+               {.span = span,
+                .first_step = unit * steps.unit_steps,
+                .num_steps = whole_steps,
+                .is_last = unit + count == num_units},
+               scratch);
+    }
+  }
+  StoreRows(block, panel, 0, block.num_rows, scratch);
+}
+
+void QuantizedGemm::AddSlice(const Block& block, int64_t panel, const Slice& slice,
+                             Scratch& scratch) const {
+  const PairSteps& steps = block.call.pair_steps;
+  const int64_t first_block = steps.FirstBlockOf(slice.span) + slice.first_step / kBlockSteps;
+  Prefetch no_prefetch = {.next = nullptr, .lines = 0, .num_passes = 1};
+  for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
+    const int64_t num_rows = block.TileRows(tile), row = tile * block.height;
+    float* const products = scratch.sums_of_span.data() + row * kPanelFeatures;
+    const int num_columns = pair_tiles_->num_columns[num_rows];
+    for (int column = 0; column < kPanelFeatures; column += num_columns) {
+      pair_tiles_->tiles[num_rows](
+          {.activations = packed_lines_.data() + block.TileLines(tile) + first_block * num_rows,
+           .weights = scratch.steps.data(),
+           .compressed = {},
+           .prefetch = &no_prefetch,
+           .num_steps = slice.num_steps,
+           .add = slice.first_step > 0,
+           .out = products,
+           .num_rows = static_cast<int>(num_rows),
+           .first_column = column,
+           .num_columns = num_columns});
+    }
+    if (!slice.is_last) continue;
+    const bool has_zeros = block.call.layout.zero_bytes > 0;
+    ScaleSums({.layout = &block.call.layout,
+               .steps = &steps,
+               .panel = block.PanelOf(panel),
+               .span = slice.span,
+               .num_rows = num_rows,
+               .sums = products,
+               .span_sums = has_zeros ? &span_sums_[block.SpanSum(slice.span, row)] : nullptr,
+               .out = scratch.sums.data() + row * kPanelFeatures});
+  }
+}
+
 void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const {
   const QuantizedLayout& layout = block.call.layout;
   const char* const data = block.PanelOf(panel);
   const auto* scales = reinterpret_cast<const float*>(data);
   const auto* code_sums = reinterpret_cast<const int32_t*>(data + layout.scale_bytes);
   alignas(64) int32_t products[kInt8AmxRows * kPanelFeatures];
-  GrowTo(kInt8AmxRows * kPanelFeatures, scratch.sums);
+  scratch.sums.GrowTo(kInt8AmxRows * kPanelFeatures);
   const Int8TileFn multiply =
       block.height > kInt8VectorRows ? int8_kernel_.amx_tile : int8_kernel_.vector_tile;
   for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
     const int64_t num_rows = block.TileRows(tile);
-    const CacheLine* const x = packed_int8_.data() + block.Int8TileLines(tile);
+    const CacheLine* const x = packed_lines_.data() + block.TileLines(tile);
     multiply({.words = layout.WordsOf(data, 0),
               .num_units = layout.UnitsOf(0),
               .x = reinterpret_cast<const uint8_t*>(x),
@@ -316,7 +442,8 @@ void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scr
       const float x_scale = x_scales_[block.first_packed_row + tile * block.height + r];
       for (int64_t f = 0; f < kPanelFeatures; ++f) {
         const int32_t sum = products[r * kPanelFeatures + f] - 128 * code_sums[f];
-        scratch.sums[r * kPanelFeatures + f] = x_scale * (scales[f] * static_cast<float>(sum));
+        scratch.sums.data()[r * kPanelFeatures + f] =
+            x_scale * (scales[f] * static_cast<float>(sum));
       }
     }
     StoreRows(block, panel, tile * block.height, num_rows, scratch);
@@ -324,7 +451,7 @@ void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scr
 }
 
 void QuantizedGemm::StoreRows(const Block& block, int64_t panel, int64_t row, int64_t num_rows,
-                              const Scratch& scratch) const {
+                              Scratch& scratch) const {
   const GroupedLinearArgs& args = block.call.args;
   const int64_t first_feature = panel * kPanelFeatures;
   const int64_t num_features = std::min(kPanelFeatures, args.weight->out_features - first_feature);
