@@ -31,7 +31,10 @@ struct EngineConfig {
   std::optional<DType> state_dtype;
   bool calculate_kv_scales = false;  // of an 8-bit cache, instead of the checkpoint's
   uint64_t seed = 0;                 // of dummy weights
-  int64_t max_model_len = 0;         // 0: the model's, or less where memory is short
+  // Of dummy weights: a router's rows have lengths from 1 to 1 more than this, so that some experts
+  // are chosen by many tokens and many by few. 0: all are alike.
+  double dummy_router_skew = 0;
+  int64_t max_model_len = 0;  // 0: the model's, or less where memory is short
 
   // Affects speed and memory.
   DeviceKind device = DeviceKind::kCpu;

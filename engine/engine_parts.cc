@@ -174,6 +174,7 @@ absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
   const WeightsOptions options = {.format = config.load_format,
                                   .dtype = parts.model.dtype,
                                   .seed = config.seed,
+                                  .router_skew = config.dummy_router_skew,
                                   .num_threads = config.num_threads,
                                   .progress = config.progress};
   ASSIGN_OR_RETURN(

@@ -21,6 +21,7 @@
 #include "engine/model/weights/tensor_check.h"
 #include "engine/model/weights/weight_plan.h"
 #include "engine/model/weights/weight_reader.h"
+#include "kernels/base/random_weight.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
 #include "kernels/host_limits.h"
@@ -111,6 +112,7 @@ class WeightsLoader {
     }
     const Checkpoint* const checkpoint = checkpoint_ ? &*checkpoint_ : nullptr;
     ASSIGN_OR_RETURN(plan_, Plan(config_, options_.dtype, checkpoint, &weights_));
+    RETURN_IF_ERROR(CheckRouterSkew());
     if (checkpoint != nullptr) {
       RETURN_IF_ERROR(CheckTensors(plan_, *checkpoint));
       LogOtherParts(*checkpoint);
@@ -236,6 +238,11 @@ class WeightsLoader {
     // Keeps the size of activations the same from layer to layer.
     for (size_t i = 0; i < plan_.matrices.size(); ++i) {
       const LinearWeight& weight = *plan_.matrices[i].weight;
+      if (plan_.matrices[i].routes && options_.router_skew > 0) {
+        RETURN_IF_ERROR(FillRouter(weight, i));
+        stage.Add(weight.size_bytes());
+        continue;
+      }
       for (int64_t expert = 0; expert < weight.num_experts; ++expert) {
         backend_.weight_store().Fill(
             stream, weight.Expert(expert),
@@ -247,6 +254,39 @@ class WeightsLoader {
       stage.Add(weight.size_bytes());
     }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckRouterSkew() const {
+    const auto& matrices = plan_.matrices;
+    const bool has_router = std::any_of(matrices.begin(), matrices.end(),
+                                        [](const MatrixPlan& matrix) { return matrix.routes; });
+    if (options_.router_skew == 0 || (has_router && !checkpoint_)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dummy-router-skew: has an effect on ",
+                     has_router ? "random weights only (--load-format dummy)"
+                                : "mixtures of experts only, and this model is none",
+                     "; leave it out"));
+  }
+
+  // Rows as Fill makes them, times 1 to 1 + router_skew: an expert with a long row has scores far
+  // from 0, so it is among the best of more tokens.
+  absl::Status FillRouter(const LinearWeight& weight, int64_t matrix) {
+    const int64_t columns = weight.in_features;
+    ASSIGN_OR_RETURN(const std::unique_ptr<RowLoader> loader,
+                     backend_.weight_store().CreateLoader(columns * sizeof(float)));
+    const float scale = RandomWeightScale(1.0f / std::sqrt(static_cast<float>(columns)));
+    for (int64_t row = 0; row < weight.out_features; ++row) {
+      ASSIGN_OR_RETURN(void* const staging, loader->Staging());
+      auto* const values = static_cast<float*>(staging);
+      const uint64_t key = RandomRowKey(options_.seed, DummyTensorId(matrix, 0), row);
+      const double share = static_cast<double>(Mix64(key) >> 11) * 0x1p-53;  // of [0, 1)
+      const auto length = static_cast<float>(1 + options_.router_skew * share);
+      for (int64_t i = 0; i < columns; ++i) {
+        values[i] = length * scale * static_cast<float>(RandomByteSum(key, i));
+      }
+      RETURN_IF_ERROR(loader->Load(weight, row, Tensor(values, DType::kF32, {1, columns})));
+    }
+    return loader->Finish();
   }
 
   absl::Status SealMatrices(Stream& stream) {
@@ -284,7 +324,7 @@ class WeightsLoader {
       if (!more->empty()) absl::StrAppend(&text, "quantization ", Sha256Hex(*more), "\n");
     }
     if (!checkpoint_) {
-      absl::StrAppend(&text, "dummy ", options_.seed);
+      absl::StrAppend(&text, "dummy ", options_.seed, " ", options_.router_skew);
     } else {
       for (const SafetensorsFile& file : checkpoint_->files()) {
         absl::StrAppend(&text, file.name(), " ", file.size_bytes(), "\n");

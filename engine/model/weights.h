@@ -23,6 +23,7 @@ struct WeightsOptions {
   LoadFormat format = LoadFormat::kAuto;
   DType dtype = DType::kBF16;  // on the device: float32 or bfloat16
   uint64_t seed = 0;           // of dummy weights
+  double router_skew = 0;      // of dummy weights: EngineConfig::dummy_router_skew
   int num_threads = 0;         // readers; 0 = one per core
   Progress* progress = nullptr;
 };

@@ -52,6 +52,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.state_dtype = ChooseDType(settings.mamba_ssm_cache_dtype);
   config.snapshot_interval = static_cast<int32_t>(settings.mamba_block_size);
   config.seed = static_cast<uint64_t>(std::max<int64_t>(settings.seed, 0));
+  config.dummy_router_skew = settings.dummy_router_skew;
   config.max_model_len = settings.max_model_len;
   config.device = ServingDevice(settings);
   config.num_threads = static_cast<int>(settings.num_threads);

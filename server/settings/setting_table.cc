@@ -33,6 +33,11 @@ std::vector<Setting> ModelSettings() {
        "Names that requests may use for the model; the first one is reported.", "--model as given"},
       {"load-format", kModel, ChoiceField{&S::load_format, {"auto", "dummy"}},
        "auto reads the weights; dummy fills them with random numbers."},
+      {"dummy-router-skew", kModel, RealField{&S::dummy_router_skew, 0, 100},
+       "How unevenly a mixture's routers choose experts with --load-format dummy, for measuring: "
+       "their rows have lengths from 1 to 1 more than this. With 0 all experts are chosen alike; "
+       "with 3 the first of 128 has 3 times its share, and a sixth have less than a tenth of "
+       "theirs."},
       {"dtype", kModel,
        ChoiceField{&S::dtype, {"auto", "bfloat16", "float16", "half", "float32", "float"}},
        "Data type of weights and activations; auto takes the checkpoint's if the device "

@@ -16,6 +16,7 @@ struct Settings {
   std::string download_dir;                    // empty: the Hugging Face cache
   std::vector<std::string> served_model_name;  // the first is reported; empty: `model` as given
   std::string load_format = "auto";
+  double dummy_router_skew = 0;
   std::string dtype = "auto";
   std::string quantization = "auto";
   int64_t max_model_len = 0;  // 0: the model's own

@@ -42,6 +42,7 @@ void PlanRouter(const ModelConfig& config, const RoutedMlpConfig& layer, const R
                  {.bias = layer.router_bias ? &weights->router_bias : nullptr,
                   .normed = config.block_order != BlockOrder::kPostNorm,
                   .float32_out = true,
+                  .routes = true,
                   .role = MatrixRole::kGates});
   if (layer.router_correction) {
     planner.Parameter(&weights->correction, "mlp.gate.e_score_correction_bias", num_experts);

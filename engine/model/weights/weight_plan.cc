@@ -73,6 +73,7 @@ void ModulePlanner::Linear(LinearWeight* weight, int64_t in_features,
                              .gated = traits.gated,
                              .normed = traits.normed,
                              .float32_out = traits.float32_out,
+                             .routes = traits.routes,
                              .role = traits.role});
   if (!traits.fused_turns.empty()) {
     plan_->matrices.back().other_parts.front().turns = traits.fused_turns;

@@ -57,6 +57,7 @@ struct MatrixPlan {
   bool gated = false;            // by GatedLinear
   bool normed = false;           // x comes from RmsNorm
   bool float32_out = false;      // else of the activations' dtype
+  bool routes = false;           // its rows score a token's experts
   int64_t top_k = 0;             // of experts, those of a token; 0: there are none
   MatrixRole role = MatrixRole::kLinear;
   WeightScheme scheme = {};  // what the checkpoint has of the parts; SetSchemes knows it
@@ -120,6 +121,7 @@ class ModulePlanner {
     bool gated = false;                     // the modules are gates and ups
     bool normed = false;                    // x comes from RmsNorm
     bool float32_out = false;
+    bool routes = false;  // the rows score experts
     MatrixRole role = MatrixRole::kLinear;
   };
   // One matrix of the modules' rows.

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "tests/engine/model/expected_logprobs.h"
 #include "tests/engine/model/sequence_runner.h"
 #include "tests/engine/model/tiny_weights.h"
+#include "tests/kernels/test_values.h"
 
 namespace quire {
 namespace {
@@ -229,6 +232,79 @@ TEST_F(ExpertWeightsTest, DummyExpertsDiffer) {
   for (int e = 1; e < kNumExperts; ++e) {
     EXPECT_NE(std::memcmp(down.Expert(0).data, down.Expert(e).data, 64), 0) << e;
   }
+}
+
+// How many of 512 random tokens have each expert among their best two.
+std::vector<int> LoadsOf(const std::string& folder, double router_skew) {
+  constexpr int64_t kTokens = 512, kHidden = 64;
+  const auto config = LoadModelConfig(folder);
+  auto backend = OpenBackend({});
+  EXPECT_TRUE(config.ok() && backend.ok());
+  const auto weights = Weights::Load(
+      **backend, *config, folder,
+      {.format = LoadFormat::kDummy, .dtype = DType::kF32, .router_skew = router_skew});
+  EXPECT_TRUE(weights.ok()) << weights.status();
+  const LinearWeight& router = weights->layer(0).routed_mlp.router;
+  std::vector<float> x = RandomNormal(kTokens * kHidden, 1);
+  std::vector<float> logits(kTokens * router.out_features);
+  const auto stream = (*backend)->device().CreateStream();
+  (*backend)->ops().Linear(
+      **stream, {.x = Tensor(x.data(), DType::kF32, {kTokens, kHidden}),
+                 .weight = &router,
+                 .out = Tensor(logits.data(), DType::kF32, {kTokens, router.out_features})});
+  EXPECT_TRUE((*stream)->Synchronize().ok());
+  const int64_t num_experts = router.out_features - 1;  // the last row is the shared one's gate
+  std::vector<int> loads(num_experts);
+  for (int64_t t = 0; t < kTokens; ++t) {
+    const float* of_token = logits.data() + t * router.out_features;
+    std::vector<int> order(num_experts);
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + 2, order.end(),
+                      [&](int a, int b) { return of_token[a] > of_token[b]; });
+    ++loads[order[0]];
+    ++loads[order[1]];
+  }
+  return loads;
+}
+
+TEST_F(ExpertWeightsTest, DummyRoutersAreSkewedWhereThatIsAskedFor) {
+  std::string text = ConfigOf();
+  folder_.Write("config.json",
+                text.replace(text.find("\"num_experts\": 4"), 16, "\"num_experts\": 64"));
+  const std::vector<int> even = LoadsOf(folder_.path(), 0), skewed = LoadsOf(folder_.path(), 3);
+  // 16 tokens each on average.
+  EXPECT_LT(*std::max_element(even.begin(), even.end()), 40);
+  EXPECT_GT(*std::min_element(even.begin(), even.end()), 0);
+  EXPECT_GT(*std::max_element(skewed.begin(), skewed.end()), 50);
+  EXPECT_EQ(*std::min_element(skewed.begin(), skewed.end()), 0);
+  EXPECT_EQ(LoadsOf(folder_.path(), 3), skewed);
+  // KV blocks of one are nothing to the other.
+  const auto fingerprint = [&](double router_skew) {
+    const auto config = LoadModelConfig(folder_.path());
+    auto backend = OpenBackend({});
+    return Weights::Load(**backend, *config, folder_.path(),
+                         {.format = LoadFormat::kDummy, .router_skew = router_skew})
+        ->fingerprint();
+  };
+  EXPECT_NE(fingerprint(0), fingerprint(3));
+}
+
+TEST_F(ExpertWeightsTest, WhereThereIsNoDummyRouterASkewIsAnError) {
+  const auto error_of = [&](LoadFormat format) {
+    const auto config = LoadModelConfig(folder_.path());
+    auto backend = OpenBackend({});
+    const absl::Status status =
+        Weights::Load(**backend, *config, folder_.path(), {.format = format, .router_skew = 1})
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  folder_.Write("model.safetensors", FileOf(made_.plain));
+  EXPECT_THAT(error_of(LoadFormat::kAuto), HasSubstr("(--load-format dummy); leave it out"));
+  std::string text = ConfigOf();
+  folder_.Write("config.json",
+                text.replace(text.find("\"num_experts\": 4"), 16, "\"num_experts\": 0"));
+  EXPECT_THAT(error_of(LoadFormat::kDummy), HasSubstr("mixtures of experts only"));
 }
 
 // What lies before the experts takes less memory once it is compressed, and they move up.
