@@ -167,7 +167,7 @@ std::vector<float> Multiply(const Int8Kernel& kernel, const LinearWeight& weight
                             std::vector<float>& x, std::vector<float>& bias, int64_t num_rows,
                             ThreadPool& pool) {
   std::vector<float> out(num_rows * weight.out_features);
-  QuantizedGemm(kGenericF32Tiles, nullptr, kernel)
+  QuantizedGemm(kGenericF32Tiles, /*has_amx_pairs=*/false, kernel)
       .Linear({.x = Tensor(x.data(), DType::kF32, {num_rows, weight.in_features}),
                .weight = &weight,
                .bias = Tensor(bias.data(), DType::kF32, {weight.out_features}),

@@ -31,6 +31,7 @@ PLACES = [
     "kernels/cpu/elementwise/",
     "kernels/cpu/sampling/",
     "kernels/cpu/state/",
+    "kernels/cpu/experts/",
     "kernels/cpu/attention/",
     "kernels/cpu/",
     "kernels/cuda/runtime/",
@@ -38,6 +39,7 @@ PLACES = [
     "kernels/cuda/gemm/",
     "kernels/cuda/sampling/",
     "kernels/cuda/state/",
+    "kernels/cuda/experts/",
     "kernels/cuda/attention/",
     "kernels/cuda/",
     # They alone name the implementations.

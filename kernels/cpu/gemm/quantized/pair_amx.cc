@@ -1,4 +1,5 @@
-// Few rows times pairs of columns with AMX, by the tile that bfloat16 has (amx_tile-inl.h).
+#include "kernels/cpu/gemm/quantized/pair_amx.h"
+
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -6,7 +7,6 @@
 
 #include "kernels/cpu/gemm/gemm_kernel.h"
 #include "kernels/cpu/gemm/packing.h"
-#include "kernels/cpu/gemm/quantized/pair_steps.h"
 #include "kernels/cpu/runtime/amx.h"
 
 // After what it is written in.
@@ -16,76 +16,97 @@ namespace quire::cpu {
 
 namespace {
 
-using Sums = AmxSums<AmxStep::kBf16, 1, 4>;
 static_assert(kPanelFeatures == 4 * kAmxColumns);
-
 constexpr int64_t kBlockWords = kBlockSteps * kPanelFeatures;
 
-// The place of a block of steps in a panel.
-struct Place {
-  int64_t span = 0;
-  int64_t unit = 0;  // of the span
-
-  Place Next(const PairSteps& steps) const {
-    const int64_t next = unit + kBlockSteps / steps.unit_steps;
-    return next < steps.UnitsOf(span) ? Place{span, next} : Place{span + 1, 0};
-  }
-};
-
-void ExpandBlock(const PairTileArgs& args, const Place& at, uint32_t* out) {
-  const int64_t unit_steps = args.steps->unit_steps;
-  const int64_t count = std::min(kBlockSteps / unit_steps, args.steps->UnitsOf(at.span) - at.unit);
-  ExpandSteps({.layout = args.layout,
-               .steps = args.steps,
-               .panel = args.panel,
-               .span = at.span,
-               .first_unit = at.unit,
-               .num_units = count,
-               .read_ahead = args.read_ahead,
-               .out = out});
-  std::fill(out + count * unit_steps * kPanelFeatures, out + kBlockWords, 0);
+void AddToOut(const PairRows& rows, int64_t span, const float* sums) {
+  const bool has_zeros = rows.span_sums != nullptr;
+  ScaleSums({.layout = rows.layout,
+             .steps = rows.steps,
+             .panel = rows.panel,
+             .span = span,
+             .num_rows = rows.num_rows,
+             .sums = sums,
+             .span_sums = has_zeros ? rows.span_sums + span * rows.span_sum_stride : nullptr,
+             .out = rows.out});
 }
 
-void AddToOut(const PairTileArgs& args, int64_t span, const float* products) {
-  const bool has_zeros = args.span_sums != nullptr;
-  ScaleSums({.layout = args.layout,
-             .steps = args.steps,
-             .panel = args.panel,
-             .span = span,
-             .num_rows = args.num_rows,
-             .sums = products,
-             .span_sums = has_zeros ? args.span_sums + span * args.num_rows : nullptr,
-             .out = args.out});
+// Sums that stay in registers over a span's blocks; those of the span before are scaled while AMX
+// computes.
+template <int kA, int kB>
+void MultiplySlice(const PairRows& rows, const PairSlice& slice, float* carry) {
+  using Sums = AmxSums<AmxStep::kBf16, kA, kB>;
+  constexpr int64_t kColumns = kB * kAmxColumns;
+  alignas(64) float sums[2][kA * kAmxRows * kPanelFeatures];
+  const PairSteps& steps = *rows.steps;
+  const char* const x = static_cast<const char*>(rows.x);
+  const int64_t row_bytes = rows.num_rows * kAmxRowBytes;
+  const int64_t first_span = steps.SpanOf(slice.first_block);
+  const int64_t end = slice.first_block + slice.num_blocks;
+  Sums::Configure(rows.num_rows);
+  int64_t span = first_span;
+  for (int64_t block = slice.first_block; block < end; ++span) {
+    const int64_t span_end = steps.FirstBlockOf(span + 1), last = std::min(end, span_end);
+    const bool begins = block == steps.FirstBlockOf(span);
+    float* const to = last == span_end ? sums[span % 2] : carry;
+    for (int64_t column = 0; column < kPanelFeatures; column += kColumns) {
+      begins ? Sums::Zero() : Sums::Load(carry + column);
+      for (int64_t i = block; i < last; ++i) {
+        const uint32_t* const weights =
+            slice.blocks + (i - slice.first_block) * kBlockWords + column;
+        Sums::Add(x + i * row_bytes, reinterpret_cast<const char*>(weights), [] {});
+      }
+      Sums::Store(to + column);
+    }
+    if (span > first_span) AddToOut(rows, span - 1, sums[(span - 1) % 2]);
+    block = last;
+  }
+  AmxRelease();
+  if (end == steps.FirstBlockOf(span)) AddToOut(rows, span - 1, sums[(span - 1) % 2]);
 }
 
 }  // namespace
 
-// A block is expanded while the one before it is multiplied: what has just been written is not in
-// the cache yet. A span's sums are scaled while the next span's first block is multiplied.
-void PairAmxTile(const PairTileArgs& args) {
+// A span's sums are scaled while the next span's first block is multiplied.
+void PairAmxTile(const PairRows& rows, int64_t read_ahead) {
+  using Sums = AmxSums<AmxStep::kBf16, 1, 4>;
   alignas(64) uint32_t blocks[2][kBlockWords];
-  alignas(64) float products[kAmxRows * kPanelFeatures];
-  const char* x = static_cast<const char*>(args.x);
-  Sums::Configure(args.num_rows);
+  alignas(64) float sums[kAmxRows * kPanelFeatures];
+  const PairSteps& steps = *rows.steps;
+  const auto expand = [&](int64_t block) {
+    ExpandBlocks({.layout = rows.layout,
+                  .steps = rows.steps,
+                  .panel = rows.panel,
+                  .first_block = block,
+                  .num_blocks = 1,
+                  .read_ahead = read_ahead,
+                  .out = blocks[block % 2]});
+  };
+  const char* x = static_cast<const char*>(rows.x);
+  Sums::Configure(rows.num_rows);
   Sums::Zero();
-  Place at;
-  ExpandBlock(args, at, blocks[0]);
-  for (int64_t i = 0; at.span < args.steps->num_spans; ++i) {
-    const Place next = at.Next(*args.steps);
-    if (next.span < args.steps->num_spans) ExpandBlock(args, next, blocks[(i + 1) % 2]);
-    const bool closes_span = at.unit == 0 && at.span > 0;
+  expand(0);
+  for (int64_t block = 0; block < steps.num_blocks; ++block) {
+    // Before: what has just been written is not in the cache yet.
+    if (block + 1 < steps.num_blocks) expand(block + 1);
+    const int64_t span = steps.SpanOf(block);
+    const bool closes_span = span > 0 && block == steps.FirstBlockOf(span);
     if (closes_span) {
-      Sums::Store(products);
+      Sums::Store(sums);
       Sums::Zero();
     }
-    Sums::Add(x, reinterpret_cast<const char*>(blocks[i % 2]), [] {});
-    if (closes_span) AddToOut(args, at.span - 1, products);
-    x += args.num_rows * kAmxRowBytes;
-    at = next;
+    Sums::Add(x, reinterpret_cast<const char*>(blocks[block % 2]), [] {});
+    if (closes_span) AddToOut(rows, span - 1, sums);
+    x += rows.num_rows * kAmxRowBytes;
   }
-  Sums::Store(products);
+  Sums::Store(sums);
   AmxRelease();
-  AddToOut(args, args.steps->num_spans - 1, products);
+  AddToOut(rows, steps.num_spans - 1, sums);
+}
+
+void PairAmxSlice(const PairRows& rows, const PairSlice& slice, float* carry) {
+  const auto multiply = rows.num_rows > kAmxRows ? MultiplySlice<2, 2> : MultiplySlice<1, 4>;
+  multiply(rows, slice, carry);
 }
 
 }  // namespace quire::cpu

@@ -307,13 +307,9 @@ PairSteps::PairSteps(const QuantizedLayout& layout)
       span_units(has_scaled_values ? layout.padded_columns() / layout.unit_columns
                                    : layout.group_units),
       last_span_units(has_scaled_values ? span_units : layout.UnitsOf(num_spans - 1)),
-      num_blocks(FirstBlockOf(num_spans)) {}
-
-int64_t PairSteps::FirstBlockOf(int64_t span) const {
-  const int64_t span_blocks = CeilDiv(span_units * unit_steps, kBlockSteps);
-  if (span < num_spans) return span * span_blocks;
-  return (span - 1) * span_blocks + CeilDiv(last_span_units * unit_steps, kBlockSteps);
-}
+      span_blocks(CeilDiv(span_units * unit_steps, kBlockSteps)),
+      num_blocks((num_spans - 1) * span_blocks +
+                 CeilDiv(last_span_units * unit_steps, kBlockSteps)) {}
 
 void PlaceColumns(const QuantizedLayout& layout, const PairSteps& steps, const BFloat16* x,
                   const int32_t* order, BFloat16* out) {
@@ -333,6 +329,29 @@ void PlaceColumns(const QuantizedLayout& layout, const PairSteps& steps, const B
 }
 
 void ExpandSteps(const ExpandStepsArgs& args) { HWY_DYNAMIC_DISPATCH(ExpandStepsImpl)(args); }
+
+void ExpandBlocks(const ExpandBlocksArgs& args) {
+  const PairSteps& steps = *args.steps;
+  const int64_t block_units = kBlockSteps / steps.unit_steps;
+  uint32_t* out = args.out;
+  for (int64_t i = 0; i < args.num_blocks; ++i) {
+    const int64_t block = args.first_block + i, span = steps.SpanOf(block);
+    const int64_t unit = (block - steps.FirstBlockOf(span)) * block_units;
+    const int64_t count = std::min(block_units, steps.UnitsOf(span) - unit);
+    ExpandSteps({.layout = args.layout,
+                 .steps = args.steps,
+                 .panel = args.panel,
+                 .span = span,
+                 .first_unit = unit,
+                 .num_units = count,
+                 .read_ahead = args.read_ahead,
+                 .out = out});
+    uint32_t* const end = out + kBlockSteps * kPanelFeatures;
+    std::fill(out + count * steps.unit_steps * kPanelFeatures, end, 0);
+    out = end;
+  }
+}
+
 void PackSteps(const PackStepsArgs& args) { HWY_DYNAMIC_DISPATCH(PackStepsImpl)(args); }
 void ScaleSums(const ScaleSumsArgs& args) { HWY_DYNAMIC_DISPATCH(ScaleSumsImpl)(args); }
 

@@ -21,12 +21,16 @@ struct PairSteps {
   int64_t unit_steps;  // 2 or 4
   int64_t span_units;  // of all spans but perhaps the last
   int64_t last_span_units;
+  int64_t span_blocks;  // of all spans but perhaps the last
   int64_t num_blocks;
 
   int64_t UnitsOf(int64_t span) const {
     return span + 1 < num_spans ? span_units : last_span_units;
   }
-  int64_t FirstBlockOf(int64_t span) const;
+  int64_t FirstBlockOf(int64_t span) const {
+    return span < num_spans ? span * span_blocks : num_blocks;
+  }
+  int64_t SpanOf(int64_t block) const { return block / span_blocks; }
 };
 
 // The values of units [first_unit, first_unit + num_units) of a span.
@@ -41,6 +45,18 @@ struct ExpandStepsArgs {
   uint32_t* out;       // [num_units * unit_steps, kPanelFeatures] pairs
 };
 void ExpandSteps(const ExpandStepsArgs& args);
+
+// Blocks [first_block, first_block + num_blocks), with zeros where a span's last one ends early.
+struct ExpandBlocksArgs {
+  const QuantizedLayout* layout;
+  const PairSteps* steps;
+  const char* panel;
+  int64_t first_block;
+  int64_t num_blocks;
+  int64_t read_ahead;
+  uint32_t* out;  // [num_blocks * kBlockSteps, kPanelFeatures] pairs
+};
+void ExpandBlocks(const ExpandBlocksArgs& args);
 
 // A row of activations, and what zero points are multiplied with.
 struct PackStepsArgs {
@@ -70,21 +86,5 @@ struct ScaleSumsArgs {
   float* out;              // [num_rows, kPanelFeatures]
 };
 void ScaleSums(const ScaleSumsArgs& args);
-
-// The products of up to 16 rows with a panel by AMX, span after span: a block of steps is expanded
-// while the one before it is multiplied.
-struct PairTileArgs {
-  const QuantizedLayout* layout;
-  const PairSteps* steps;
-  const char* panel;
-  const void* x;  // ActivationLayout::kBlocks
-  int num_rows;
-  int64_t read_ahead;
-  const float* span_sums;  // [num_spans, num_rows]; null without zero points
-  float* out;              // [num_rows, kPanelFeatures]
-};
-#if defined(__x86_64__)
-void PairAmxTile(const PairTileArgs& args);
-#endif
 
 }  // namespace quire::cpu

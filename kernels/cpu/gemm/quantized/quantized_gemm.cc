@@ -5,6 +5,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/types.h"
 #include "kernels/cpu/gemm/quantized/activation_rows.h"
+#include "kernels/cpu/gemm/quantized/pair_amx.h"
 #include "kernels/cpu/runtime/amx.h"
 #include "kernels/cpu/runtime/host_info.h"
 
@@ -14,8 +15,9 @@ namespace {
 
 constexpr int64_t kMaxBlockRows =
     224;  // bounds the packed activations; whole tiles of 14 or 32 rows
-constexpr int64_t kSliceColumns = 64;             // expanded at a time: 16 KiB
-constexpr int64_t kSliceSteps = 8 * kBlockSteps;  // of pairs, likewise: 32 KiB
+constexpr int64_t kSliceColumns = 64;        // expanded at a time: 16 KiB
+constexpr int64_t kSliceBlocks = 8;          // of pairs, likewise: 32 KiB
+constexpr int64_t kPairRows = 2 * kAmxRows;  // of a tile
 constexpr int64_t kRangeBytes = 256 * 1024;
 
 template <typename T>
@@ -88,38 +90,28 @@ struct QuantizedGemm::Scratch {
   Lines<float> expanded;            // [kSliceColumns, kPanelFeatures]
   Lines<float> sums;                // [kMaxBlockRows, kPanelFeatures]
   std::vector<BFloat16> pairs_row;  // of x
-  Lines<uint32_t> steps;            // [kSliceSteps, kPanelFeatures] pairs
+  Lines<uint32_t> steps;            // [kSliceBlocks * kBlockSteps, kPanelFeatures] pairs
   Lines<float> sums_of_span;        // [kMaxBlockRows, kPanelFeatures]
   float bias[kPanelFeatures];       // of the panel
 };
 
-// Steps of a span, expanded, from its beginning on those in front of them.
-struct QuantizedGemm::Slice {
-  int64_t span;
-  int64_t first_step;
-  int64_t num_steps;  // whole blocks
-  bool is_last;
-};
-
-QuantizedGemm::QuantizedGemm(const TileSet& float_tiles, const TileSet* pair_tiles,
+QuantizedGemm::QuantizedGemm(const TileSet& float_tiles, bool has_amx_pairs,
                              const Int8Kernel& int8_kernel)
-    : float_tiles_(float_tiles), pair_tiles_(pair_tiles), int8_kernel_(int8_kernel) {}
+    : float_tiles_(float_tiles), has_amx_pairs_(has_amx_pairs), int8_kernel_(int8_kernel) {}
 
 // Vector units that multiply bfloat16 would need values of few rows, too, written to memory first:
 // a row has the same bits in any batch.
 QuantizedGemm::QuantizedGemm(Isa isa)
-    : QuantizedGemm(*GemmKernelFor(isa).f32,
-                    isa == Isa::kAmxBf16 ? GemmKernelFor(isa).bf16 : nullptr, Int8KernelFor(isa)) {}
+    : QuantizedGemm(*GemmKernelFor(isa).f32, isa == Isa::kAmxBf16, Int8KernelFor(isa)) {}
 QuantizedGemm::~QuantizedGemm() = default;
 
 QuantizedGemm::Way QuantizedGemm::WayOf(const GroupedLinearArgs& args) const {
   if (args.weight->activations.value == ActivationValue::kInt8) return Way::kInt8;
-  const bool has_pairs = pair_tiles_ != nullptr && args.x.dtype() == DType::kBF16;
-  return has_pairs ? Way::kPairs : Way::kFloats;
+  return has_amx_pairs_ && args.x.dtype() == DType::kBF16 ? Way::kPairs : Way::kFloats;
 }
 
 int64_t QuantizedGemm::TileHeight(Way way, int64_t num_rows) const {
-  if (way == Way::kPairs) return pair_tiles_->max_rows;
+  if (way == Way::kPairs) return kPairRows;
   const bool is_int8 = way == Way::kInt8;
   if (is_int8 && num_rows > kInt8VectorRows && int8_kernel_.amx_tile != nullptr) {
     return kInt8AmxRows;  // a last tile of fewer rows takes less time, by 16 rows
@@ -336,89 +328,55 @@ void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch&
   StoreRows(block, panel, 0, block.num_rows, scratch);
 }
 
-void QuantizedGemm::MultiplyPairs(const Block& block, int64_t panel, Scratch& scratch) const {
-  const PairSteps& steps = block.call.pair_steps;
 #if defined(__x86_64__)
+
+void QuantizedGemm::MultiplyPairs(const Block& block, int64_t panel, Scratch& scratch) const {
+  const Call& call = block.call;
+  scratch.sums.GrowTo(kMaxBlockRows * kPanelFeatures);
+  const auto tile_rows = [&](int64_t tile) {
+    const int64_t row = tile * block.height;
+    const bool has_zeros = call.layout.zero_bytes > 0;
+    return PairRows{.layout = &call.layout,
+                    .steps = &call.pair_steps,
+                    .panel = block.PanelOf(panel),
+                    .x = packed_lines_.data() + block.TileLines(tile),
+                    .num_rows = static_cast<int>(block.TileRows(tile)),
+                    .span_sums = has_zeros ? &span_sums_[block.SpanSum(0, row)] : nullptr,
+                    .span_sum_stride = block.num_rows,
+                    .out = scratch.sums.data() + row * kPanelFeatures};
+  };
+  const int64_t num_blocks = call.pair_steps.num_blocks;
   if (block.num_rows <= kAmxRows) {
-    scratch.sums.GrowTo(kAmxRows * kPanelFeatures);
-    const bool has_zeros = block.call.layout.zero_bytes > 0;
-    PairAmxTile({.layout = &block.call.layout,
-                 .steps = &steps,
-                 .panel = block.PanelOf(panel),
-                 .x = packed_lines_.data() + block.TileLines(0),
-                 .num_rows = static_cast<int>(block.num_rows),
-                 .read_ahead = ReadAheadBytes(),
-                 .span_sums = has_zeros ? &span_sums_[block.SpanSum(0, 0)] : nullptr,
-                 .out = scratch.sums.data()});
+    PairAmxTile(tile_rows(0), ReadAheadBytes());
     return StoreRows(block, panel, 0, block.num_rows, scratch);
   }
-#endif
-  scratch.steps.GrowTo(kSliceSteps * kPanelFeatures);
+  scratch.steps.GrowTo(kSliceBlocks * kBlockSteps * kPanelFeatures);
   scratch.sums_of_span.GrowTo(kMaxBlockRows * kPanelFeatures);
-  scratch.sums.GrowTo(kMaxBlockRows * kPanelFeatures);
-  uint32_t* const expanded = scratch.steps.data();
-  const int64_t slice_units = kSliceSteps / steps.unit_steps;
-  for (int64_t span = 0; span < steps.num_spans; ++span) {
-    const int64_t num_units = steps.UnitsOf(span);
-    for (int64_t unit = 0; unit < num_units; unit += slice_units) {
-      const int64_t count = std::min(slice_units, num_units - unit);
-      ExpandSteps({.layout = &block.call.layout,
-                   .steps = &steps,
-                   .panel = block.PanelOf(panel),
-                   .span = span,
-                   .first_unit = unit,
-                   .num_units = count,
-                   .read_ahead = ReadAheadBytes(),
-                   .out = expanded});
-      const int64_t num_steps = count * steps.unit_steps;
-      const int64_t whole_steps = RoundUp(num_steps, kBlockSteps);
-      std::fill_n(expanded + num_steps * kPanelFeatures, (whole_steps - num_steps) * kPanelFeatures,
-                  0);
-      AddSlice(block, panel,
-               {.span = span,
-                .first_step = unit * steps.unit_steps,
-                .num_steps = whole_steps,
-                .is_last = unit + count == num_units},
-               scratch);
+  for (int64_t first = 0; first < num_blocks; first += kSliceBlocks) {
+    const int64_t count = std::min(kSliceBlocks, num_blocks - first);
+    ExpandBlocks({.layout = &call.layout,
+                  .steps = &call.pair_steps,
+                  .panel = block.PanelOf(panel),
+                  .first_block = first,
+                  .num_blocks = count,
+                  .read_ahead = ReadAheadBytes(),
+                  .out = scratch.steps.data()});
+    for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
+      PairAmxSlice(tile_rows(tile),
+                   {.blocks = scratch.steps.data(), .first_block = first, .num_blocks = count},
+                   scratch.sums_of_span.data() + tile * block.height * kPanelFeatures);
     }
   }
   StoreRows(block, panel, 0, block.num_rows, scratch);
 }
 
-void QuantizedGemm::AddSlice(const Block& block, int64_t panel, const Slice& slice,
-                             Scratch& scratch) const {
-  const PairSteps& steps = block.call.pair_steps;
-  const int64_t first_block = steps.FirstBlockOf(slice.span) + slice.first_step / kBlockSteps;
-  Prefetch no_prefetch = {.next = nullptr, .lines = 0, .num_passes = 1};
-  for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
-    const int64_t num_rows = block.TileRows(tile), row = tile * block.height;
-    float* const products = scratch.sums_of_span.data() + row * kPanelFeatures;
-    const int num_columns = pair_tiles_->num_columns[num_rows];
-    for (int column = 0; column < kPanelFeatures; column += num_columns) {
-      pair_tiles_->tiles[num_rows](
-          {.activations = packed_lines_.data() + block.TileLines(tile) + first_block * num_rows,
-           .weights = scratch.steps.data(),
-           .compressed = {},
-           .prefetch = &no_prefetch,
-           .num_steps = slice.num_steps,
-           .add = slice.first_step > 0,
-           .out = products,
-           .num_rows = static_cast<int>(num_rows),
-           .first_column = column,
-           .num_columns = num_columns});
-    }
-    if (!slice.is_last) continue;
-    const bool has_zeros = block.call.layout.zero_bytes > 0;
-    ScaleSums({.layout = &block.call.layout,
-               .steps = &steps,
-               .panel = block.PanelOf(panel),
-               .span = slice.span,
-               .num_rows = num_rows,
-               .sums = products,
-               .span_sums = has_zeros ? &span_sums_[block.SpanSum(slice.span, row)] : nullptr,
-               .out = scratch.sums.data() + row * kPanelFeatures});
-  }
+#else
+
+void QuantizedGemm::MultiplyPairs(const Block&, int64_t, Scratch&) const {
+  CHECK(false) << "AMX is x86's";
 }
+
+#endif
 
 void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const {
   const QuantizedLayout& layout = block.call.layout;

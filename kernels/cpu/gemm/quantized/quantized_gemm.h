@@ -18,9 +18,8 @@ namespace quire::cpu {
 
 class QuantizedGemm {
  public:
-  // pair_tiles: AMX's, or null: bfloat16 is multiplied as float32.
-  QuantizedGemm(const TileSet& float_tiles, const TileSet* pair_tiles,
-                const Int8Kernel& int8_kernel);
+  // Without AMX's pairs bfloat16 is multiplied as float32.
+  QuantizedGemm(const TileSet& float_tiles, bool has_amx_pairs, const Int8Kernel& int8_kernel);
   explicit QuantizedGemm(Isa isa);
   ~QuantizedGemm();
 
@@ -36,7 +35,6 @@ class QuantizedGemm {
   struct Call;
   struct Block;
   struct Scratch;
-  struct Slice;
 
   Way WayOf(const GroupedLinearArgs& args) const;
   int64_t TileHeight(Way way, int64_t num_rows) const;
@@ -53,15 +51,13 @@ class QuantizedGemm {
   void MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyPairs(const Block& block, int64_t panel, Scratch& scratch) const;
-  // The sums of a span's slice of steps, from block first_block on; with its last one scaled.
-  void AddSlice(const Block& block, int64_t panel, const Slice& slice, Scratch& scratch) const;
   void MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const;
   // The sums of rows of the block, from the first one in `scratch` on, with their bias, to out.
   void StoreRows(const Block& block, int64_t panel, int64_t row, int64_t num_rows,
                  Scratch& scratch) const;
 
   const TileSet& float_tiles_;
-  const TileSet* const pair_tiles_;
+  const bool has_amx_pairs_;
   const Int8Kernel int8_kernel_;
   // The blocks that are multiplied now, and their rows by tile; they grow to the largest shape
   // seen.
