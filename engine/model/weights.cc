@@ -279,7 +279,7 @@ class WeightsLoader {
       ASSIGN_OR_RETURN(void* const staging, loader->Staging());
       auto* const values = static_cast<float*>(staging);
       const uint64_t key = RandomRowKey(options_.seed, DummyTensorId(matrix, 0), row);
-      const double share = static_cast<double>(Mix64(key) >> 11) * 0x1p-53;  // of [0, 1)
+      const double share = static_cast<double>(Mix64(~key) >> 11) * 0x1p-53;  // of [0, 1)
       const auto length = static_cast<float>(1 + options_.router_skew * share);
       for (int64_t i = 0; i < columns; ++i) {
         values[i] = length * scale * static_cast<float>(RandomByteSum(key, i));

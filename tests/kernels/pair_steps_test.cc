@@ -86,22 +86,27 @@ TEST_P(PairStepsTest, ValuesAreExact) {
     const int64_t num_spans = c.format.scale == ScaleValue::kFloat32 ? host.num_groups : 1;
     ASSERT_EQ(steps.num_spans, num_spans);
     const int64_t half = layout.unit_columns / 2, span_columns = kColumns / num_spans;
-    std::vector<uint32_t> out(span_columns / 2 * kPanelFeatures);
+    std::vector<uint32_t> out(steps.num_blocks * kBlockSteps * kPanelFeatures, ~0u);
+    for (const int64_t block : {int64_t{0}, int64_t{1}}) {  // in two parts
+      ExpandBlocks({.layout = &layout,
+                    .steps = &steps,
+                    .panel = static_cast<const char*>(packed.weight.data),
+                    .first_block = block,
+                    .num_blocks = block == 0 ? 1 : steps.num_blocks - 1,
+                    .read_ahead = 0,
+                    .out = out.data() + block * kBlockSteps * kPanelFeatures});
+    }
     for (int64_t span = 0; span < num_spans; ++span) {
-      // In two parts.
-      for (const int64_t unit : {int64_t{0}, int64_t{1}}) {
-        ExpandSteps({.layout = &layout,
-                     .steps = &steps,
-                     .panel = static_cast<const char*>(packed.weight.data),
-                     .span = span,
-                     .first_unit = unit,
-                     .num_units = unit == 0 ? 1 : steps.UnitsOf(span) - 1,
-                     .read_ahead = 0,
-                     .out = out.data() + unit * half * kPanelFeatures});
+      const uint32_t* const of_span =
+          out.data() + steps.FirstBlockOf(span) * kBlockSteps * kPanelFeatures;
+      for (const uint32_t* pair = of_span + span_columns / 2 * kPanelFeatures;
+           pair != out.data() + steps.FirstBlockOf(span + 1) * kBlockSteps * kPanelFeatures;
+           ++pair) {
+        ASSERT_EQ(*pair, 0u);
       }
       for (int64_t i = 0; i < span_columns / 2; ++i) {
         for (int64_t row = 0; row < kRows; ++row) {
-          const uint32_t pair = out[i * kPanelFeatures + row];
+          const uint32_t pair = of_span[i * kPanelFeatures + row];
           const int64_t column = span * span_columns + i / half * layout.unit_columns + i % half;
           for (const int64_t second : {0, 1}) {
             const int64_t at = column + second * half;

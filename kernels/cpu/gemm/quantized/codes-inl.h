@@ -23,43 +23,40 @@ using VU32 = hn::Vec<U32>;
 // Codes: what a register of words holds in column kColumn, as float32.
 
 // Two's complement of 4 bits.
-struct Int4Codes {
-  static constexpr int kColumns = 8;
+alignas(64) inline constexpr float kInt4Values[16] = {0,  1,  2,  3,  4,  5,  6,  7,
+                                                      -8, -7, -6, -5, -4, -3, -2, -1};
+// e2m1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their opposites.
+alignas(64) inline constexpr float kFloat4Values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                                        -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
 #if HWY_TARGET <= HWY_AVX3
-  // A permutation looks at the low four bits of its indices alone.
-  alignas(64) static constexpr float kTable[16] = {0,  1,  2,  3,  4,  5,  6,  7,
-                                                   -8, -7, -6, -5, -4, -3, -2, -1};
-  HWY_INLINE Int4Codes() : table(hn::Load(F32(), kTable)) {}
+// By a permutation, which looks at the low four bits of its indices only.
+template <const float (&kValues)[16]>
+struct TableCodes {
+  static constexpr int kColumns = 8;
   const VF32 table;
+
+  HWY_INLINE TableCodes() : table(hn::Load(F32(), kValues)) {}
   template <int kColumn>
   HWY_INLINE VF32 Column(VU32 words) const {
     return hn::TableLookupLanes(table,
                                 hn::IndicesFromVec(F32(), hn::ShiftRight<4 * kColumn>(words)));
   }
+};
+using Int4Codes = TableCodes<kInt4Values>;
+using Float4Codes = TableCodes<kFloat4Values>;
 #else
+struct Int4Codes {
+  static constexpr int kColumns = 8;
   template <int kColumn>
   HWY_INLINE VF32 Column(VU32 words) const {
     const auto high = hn::BitCast(I32(), hn::ShiftLeft<28 - 4 * kColumn>(words));
     return hn::ConvertTo(F32(), hn::ShiftRight<28>(high));
   }
-#endif
 };
-
-// e2m1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their opposites.
-inline constexpr float kFloat4Values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
-                                            -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 struct Float4Codes {
   static constexpr int kColumns = 8;
-#if HWY_TARGET <= HWY_AVX3
-  HWY_INLINE Float4Codes() : table(hn::LoadU(F32(), kFloat4Values)) {}
-  const VF32 table;
-  template <int kColumn>
-  HWY_INLINE VF32 Column(VU32 words) const {
-    return hn::TableLookupLanes(table,
-                                hn::IndicesFromVec(F32(), hn::ShiftRight<4 * kColumn>(words)));
-  }
-#else
   template <int kColumn>
   HWY_INLINE VF32 Column(VU32 words) const {
     // Twice the value is 0, 1, 2, 3, 4, 6, 8, 12: m below 4, then (2 + m % 2) << (m / 2 - 1).
@@ -75,8 +72,8 @@ struct Float4Codes {
     const auto sign = hn::ShiftLeft<28>(hn::And(code, hn::Set(U32(), 8)));
     return hn::Or(value, hn::BitCast(F32(), sign));
   }
-#endif
 };
+#endif
 
 // Two's complement of 8 bits.
 struct Int8Codes {

@@ -67,7 +67,8 @@ void MultiplySlice(const PairRows& rows, const PairSlice& slice, float* carry) {
 
 }  // namespace
 
-// A span's sums are scaled while the next span's first block is multiplied.
+// A block is expanded while the one before it may still be multiplied, from the other buffer; a
+// span's sums are scaled while the next span's first block is multiplied.
 void PairAmxTile(const PairRows& rows, int64_t read_ahead) {
   using Sums = AmxSums<AmxStep::kBf16, 1, 4>;
   alignas(64) uint32_t blocks[2][kBlockWords];
@@ -85,10 +86,8 @@ void PairAmxTile(const PairRows& rows, int64_t read_ahead) {
   const char* x = static_cast<const char*>(rows.x);
   Sums::Configure(rows.num_rows);
   Sums::Zero();
-  expand(0);
   for (int64_t block = 0; block < steps.num_blocks; ++block) {
-    // Before: what has just been written is not in the cache yet.
-    if (block + 1 < steps.num_blocks) expand(block + 1);
+    expand(block);
     const int64_t span = steps.SpanOf(block);
     const bool closes_span = span > 0 && block == steps.FirstBlockOf(span);
     if (closes_span) {

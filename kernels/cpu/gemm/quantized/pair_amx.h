@@ -20,7 +20,7 @@ struct PairRows {
   float* out;               // [num_rows, kPanelFeatures]
 };
 
-// Up to kAmxRows rows: a block of steps is expanded while the one before it is multiplied.
+// Up to kAmxRows rows: a block of steps is expanded, then multiplied.
 // `read_ahead`: bytes ahead of itself that it fetches; 0: none.
 void PairAmxTile(const PairRows& rows, int64_t read_ahead);
 

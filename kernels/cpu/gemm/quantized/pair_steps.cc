@@ -74,7 +74,7 @@ struct alignas(64) Table {
 
 struct Int4Steps {
   static constexpr int kSteps = 4;
-  static constexpr Table kTable{Int4Codes::kTable};
+  static constexpr Table kTable{kInt4Values};
   const VU16 table;
 
   HWY_INLINE Int4Steps() : table(hn::Load(U16(), kTable.values)) {}
@@ -140,7 +140,11 @@ struct Float8Steps {
     return hn::BitCast(U32(), hn::IfThenElse(has_exponent, normal, hn::Or(small, sign)));
   }
 };
-#endif  // HWY_TARGET <= HWY_AVX3
+#else  // which have no AMX beside them
+using Int4Steps = FloatSteps<Int4Codes, false>;
+using PowerFloat4Steps = FloatSteps<Float4Codes, true>;
+using Float8Steps = FloatSteps<Float8Codes, false>;
+#endif
 
 template <class Steps, int kStep = 0>
 HWY_INLINE void StoreSteps(const Steps& steps, VU32 words, int c, uint32_t* out) {
@@ -148,20 +152,19 @@ HWY_INLINE void StoreSteps(const Steps& steps, VU32 words, int c, uint32_t* out)
   if constexpr (kStep + 1 < Steps::kSteps) StoreSteps<Steps, kStep + 1>(steps, words, c, out);
 }
 
+// Units [first, end) of a panel, of one or more groups.
 template <class Steps>
-HWY_INLINE void Expand(const ExpandStepsArgs& args) {
+HWY_INLINE void ExpandRange(const ExpandBlocksArgs& args, int64_t first, int64_t end, Steps& steps,
+                            uint32_t* out) {
   const QuantizedLayout& layout = *args.layout;
   const int64_t ahead = args.read_ahead / int64_t{sizeof(uint32_t)};
-  Steps steps;
-  uint32_t* out = args.out;
-  const int64_t first = args.span * args.steps->span_units + args.first_unit;
-  for (int64_t unit = first; unit < first + args.num_units;) {
+  for (int64_t unit = first; unit < end;) {
     const int64_t group = unit / layout.group_units;
-    const int64_t end = std::min(first + args.num_units, (group + 1) * layout.group_units);
+    const int64_t group_end = std::min(end, (group + 1) * layout.group_units);
     steps.Open(GroupHeader(layout, args.panel, group));
     const uint32_t* words =
         layout.WordsOf(args.panel, group) + unit % layout.group_units * kPanelFeatures;
-    for (; unit < end; ++unit) {
+    for (; unit < group_end; ++unit) {
 #pragma GCC unroll 16
       for (int c = 0; c < kVectors; ++c) {
         // Beyond the end of the weight, too: a hint reads nothing.
@@ -174,32 +177,38 @@ HWY_INLINE void Expand(const ExpandStepsArgs& args) {
   }
 }
 
-void ExpandStepsImpl(const ExpandStepsArgs& args) {
+template <class Steps>
+HWY_INLINE void Expand(const ExpandBlocksArgs& args) {
+  const PairSteps& panel = *args.steps;
+  constexpr int64_t kBlockUnits = kBlockSteps / Steps::kSteps;
+  Steps steps;
+  uint32_t* out = args.out;
+  for (int64_t i = 0; i < args.num_blocks; ++i) {
+    const int64_t block = args.first_block + i, span = panel.SpanOf(block);
+    const int64_t unit = (block - panel.FirstBlockOf(span)) * kBlockUnits;
+    const int64_t count = std::min(kBlockUnits, panel.UnitsOf(span) - unit);
+    const int64_t first = span * panel.span_units + unit;
+    ExpandRange(args, first, first + count, steps, out);
+    uint32_t* const end = out + kBlockSteps * kPanelFeatures;
+    std::fill(out + count * Steps::kSteps * kPanelFeatures, end, 0);
+    out = end;
+  }
+}
+
+void ExpandBlocksImpl(const ExpandBlocksArgs& args) {
   const bool is_scaled = args.steps->has_scaled_values;
   switch (args.layout->format.value) {
     case WeightValue::kInt8:
       return Expand<FloatSteps<Int8Codes, false>>(args);
-#if HWY_TARGET <= HWY_AVX3
     case WeightValue::kInt4:
       return Expand<Int4Steps>(args);
     case WeightValue::kFloat4:
-      if (args.layout->format.scale == ScaleValue::kPowerOfTwo) {
-        return Expand<PowerFloat4Steps>(args);
-      }
-      return is_scaled ? Expand<FloatSteps<Float4Codes, true>>(args)
-                       : Expand<FloatSteps<Float4Codes, false>>(args);
+      if (!is_scaled) return Expand<FloatSteps<Float4Codes, false>>(args);
+      return args.layout->format.scale == ScaleValue::kPowerOfTwo
+                 ? Expand<PowerFloat4Steps>(args)
+                 : Expand<FloatSteps<Float4Codes, true>>(args);
     case WeightValue::kFloat8:
       return is_scaled ? Expand<FloatSteps<Float8Codes, true>>(args) : Expand<Float8Steps>(args);
-#else
-    case WeightValue::kInt4:
-      return Expand<FloatSteps<Int4Codes, false>>(args);
-    case WeightValue::kFloat4:
-      return is_scaled ? Expand<FloatSteps<Float4Codes, true>>(args)
-                       : Expand<FloatSteps<Float4Codes, false>>(args);
-    case WeightValue::kFloat8:
-      return is_scaled ? Expand<FloatSteps<Float8Codes, true>>(args)
-                       : Expand<FloatSteps<Float8Codes, false>>(args);
-#endif
     case WeightValue::kFloat:
       CHECK(false) << "a weight that is not quantized";
   }
@@ -223,7 +232,7 @@ HWY_INLINE void PairUp(const uint16_t* columns, uint16_t* out) {
     const auto ends = hn::And(units, hn::Set(d64, 0xffff00000000ffff));
     hn::StoreU(hn::BitCast(d, hn::Or(ends, hn::Or(second, third))), d, out);
   }
-#else  // which have no AMX beside them
+#else
   for (int64_t i = 0; i < kBlockColumns; i += 2) {
     const int64_t column = i / (2 * kSteps) * 2 * kSteps + i / 2 % kSteps;
     out[i] = columns[column];
@@ -296,7 +305,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace quire::cpu {
 
-HWY_EXPORT(ExpandStepsImpl);
+HWY_EXPORT(ExpandBlocksImpl);
 HWY_EXPORT(PackStepsImpl);
 HWY_EXPORT(ScaleSumsImpl);
 
@@ -328,30 +337,7 @@ void PlaceColumns(const QuantizedLayout& layout, const PairSteps& steps, const B
   }
 }
 
-void ExpandSteps(const ExpandStepsArgs& args) { HWY_DYNAMIC_DISPATCH(ExpandStepsImpl)(args); }
-
-void ExpandBlocks(const ExpandBlocksArgs& args) {
-  const PairSteps& steps = *args.steps;
-  const int64_t block_units = kBlockSteps / steps.unit_steps;
-  uint32_t* out = args.out;
-  for (int64_t i = 0; i < args.num_blocks; ++i) {
-    const int64_t block = args.first_block + i, span = steps.SpanOf(block);
-    const int64_t unit = (block - steps.FirstBlockOf(span)) * block_units;
-    const int64_t count = std::min(block_units, steps.UnitsOf(span) - unit);
-    ExpandSteps({.layout = args.layout,
-                 .steps = args.steps,
-                 .panel = args.panel,
-                 .span = span,
-                 .first_unit = unit,
-                 .num_units = count,
-                 .read_ahead = args.read_ahead,
-                 .out = out});
-    uint32_t* const end = out + kBlockSteps * kPanelFeatures;
-    std::fill(out + count * steps.unit_steps * kPanelFeatures, end, 0);
-    out = end;
-  }
-}
-
+void ExpandBlocks(const ExpandBlocksArgs& args) { HWY_DYNAMIC_DISPATCH(ExpandBlocksImpl)(args); }
 void PackSteps(const PackStepsArgs& args) { HWY_DYNAMIC_DISPATCH(PackStepsImpl)(args); }
 void ScaleSums(const ScaleSumsArgs& args) { HWY_DYNAMIC_DISPATCH(ScaleSumsImpl)(args); }
 

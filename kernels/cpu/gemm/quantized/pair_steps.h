@@ -33,28 +33,16 @@ struct PairSteps {
   int64_t SpanOf(int64_t block) const { return block / span_blocks; }
 };
 
-// The values of units [first_unit, first_unit + num_units) of a span.
-struct ExpandStepsArgs {
-  const QuantizedLayout* layout;
-  const PairSteps* steps;
-  const char* panel;
-  int64_t span;
-  int64_t first_unit;
-  int64_t num_units;
-  int64_t read_ahead;  // bytes ahead of itself that it fetches; 0: none
-  uint32_t* out;       // [num_units * unit_steps, kPanelFeatures] pairs
-};
-void ExpandSteps(const ExpandStepsArgs& args);
-
-// Blocks [first_block, first_block + num_blocks), with zeros where a span's last one ends early.
+// The values of blocks [first_block, first_block + num_blocks); zeros where a span's last one ends
+// early.
 struct ExpandBlocksArgs {
   const QuantizedLayout* layout;
   const PairSteps* steps;
   const char* panel;
   int64_t first_block;
   int64_t num_blocks;
-  int64_t read_ahead;
-  uint32_t* out;  // [num_blocks * kBlockSteps, kPanelFeatures] pairs
+  int64_t read_ahead;  // bytes ahead of itself that it fetches; 0: none
+  uint32_t* out;       // [num_blocks * kBlockSteps, kPanelFeatures] pairs
 };
 void ExpandBlocks(const ExpandBlocksArgs& args);
 

@@ -157,6 +157,18 @@ void QuantizedGemm::OpenBlocks(const Call& call, const std::vector<RowBlock>& bl
   }
 }
 
+// Calls run(block, item of the block, scratch) for all of the blocks' rows, tiles or panels.
+template <typename Run>
+void QuantizedGemm::ForEachItem(ThreadPool& pool, int64_t Block::*first_item, int64_t num_items,
+                                int64_t grain, const Run& run) {
+  pool.ParallelFor(num_items, grain, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Block& block = BlockWith(blocks_, first_item, i);
+      run(block, i - block.*first_item, scratch_[thread]);
+    }
+  });
+}
+
 void QuantizedGemm::Pack(const Call& call, ThreadPool& pool) {
   switch (call.way) {
     case Way::kFloats:
@@ -171,13 +183,10 @@ void QuantizedGemm::Pack(const Call& call, ThreadPool& pool) {
 void QuantizedGemm::PackFloats(const Call& call, ThreadPool& pool) {
   const Block& last = blocks_.back();
   GrowTo((last.first_packed_row + last.num_rows) * call.layout.padded_columns(), packed_);
-  pool.ParallelFor(last.first_tile + last.num_tiles, 1,
-                   [&](int64_t begin, int64_t end, int thread) {
-                     for (int64_t i = begin; i < end; ++i) {
-                       const Block& block = BlockWith(blocks_, &Block::first_tile, i);
-                       PackTile(block, i - block.first_tile, scratch_[thread]);
-                     }
-                   });
+  ForEachItem(pool, &Block::first_tile, last.first_tile + last.num_tiles, 1,
+              [this](const Block& block, int64_t tile, Scratch& scratch) {
+                PackTile(block, tile, scratch);
+              });
 }
 
 void QuantizedGemm::PackTile(const Block& block, int64_t tile, Scratch& scratch) {
@@ -200,12 +209,10 @@ void QuantizedGemm::PackPairs(const Call& call, ThreadPool& pool) {
   const int64_t num_rows = last.first_packed_row + last.num_rows;
   GrowTo(num_rows * call.RowLines(), packed_lines_);
   if (call.layout.zero_bytes > 0) GrowTo(num_rows * call.pair_steps.num_spans, span_sums_);
-  pool.ParallelFor(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Block& block = BlockWith(blocks_, &Block::first_packed_row, i);
-      PackPairsRow(block, i - block.first_packed_row, scratch_[thread]);
-    }
-  });
+  ForEachItem(pool, &Block::first_packed_row, num_rows, 1,
+              [this](const Block& block, int64_t row, Scratch& scratch) {
+                PackPairsRow(block, row, scratch);
+              });
 }
 
 void QuantizedGemm::PackPairsRow(const Block& block, int64_t row, Scratch& scratch) {
@@ -231,12 +238,10 @@ void QuantizedGemm::PackInt8(const Call& call, ThreadPool& pool) {
   const int64_t num_rows = last.first_packed_row + last.num_rows;
   GrowTo(num_rows * call.RowLines(), packed_lines_);
   GrowTo(num_rows, x_scales_);
-  pool.ParallelFor(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Block& block = BlockWith(blocks_, &Block::first_packed_row, i);
-      PackInt8Row(block, i - block.first_packed_row, scratch_[thread]);
-    }
-  });
+  ForEachItem(pool, &Block::first_packed_row, num_rows, 1,
+              [this](const Block& block, int64_t row, Scratch& scratch) {
+                PackInt8Row(block, row, scratch);
+              });
 }
 
 void QuantizedGemm::PackInt8Row(const Block& block, int64_t row, Scratch& scratch) {
@@ -260,12 +265,10 @@ void QuantizedGemm::Multiply(const Call& call, ThreadPool& pool) {
       CeilDiv(last.first_packed_row + last.num_rows, std::ssize(blocks_));
   const int64_t grain =
       std::max<int64_t>(1, kRangeBytes / (call.layout.panel_bytes * rows_per_block));
-  pool.ParallelFor(num_panels, grain, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Block& block = BlockWith(blocks_, &Block::first_panel, i);
-      MultiplyPanel(block, i - block.first_panel, scratch_[thread]);
-    }
-  });
+  ForEachItem(pool, &Block::first_panel, num_panels, grain,
+              [this](const Block& block, int64_t panel, Scratch& scratch) {
+                MultiplyPanel(block, panel, scratch);
+              });
 }
 
 void QuantizedGemm::MultiplyPanel(const Block& block, int64_t panel, Scratch& scratch) const {

@@ -39,6 +39,9 @@ class QuantizedGemm {
   Way WayOf(const GroupedLinearArgs& args) const;
   int64_t TileHeight(Way way, int64_t num_rows) const;
   void OpenBlocks(const Call& call, const std::vector<RowBlock>& blocks);
+  template <typename Run>
+  void ForEachItem(ThreadPool& pool, int64_t Block::*first_item, int64_t num_items, int64_t grain,
+                   const Run& run);
   void Pack(const Call& call, ThreadPool& pool);
   void PackFloats(const Call& call, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile, Scratch& scratch);
