@@ -18,8 +18,10 @@
 // operand. 16 bytes of every lane are a piece: two slices of 8-bit codes, four of 4-bit codes.
 //   8 bits: of each slice a word of row r and one of row r + 8, each of columns 2q, 2q + 8, 2q + 1,
 //           2q + 9 from its lowest byte on.
-//   4 bits: of each slice a word; its bytes are of rows r, r + 8, r, r + 8: first columns 2q and
-//           2q + 8 (the upper half), then 2q + 1 and 2q + 9.
+//   4 bits, integers: of each slice a word; its bytes are of rows r, r + 8, r, r + 8: first columns
+//           2q and 2q + 8 (the upper half), then 2q + 1 and 2q + 9.
+//   4 bits, floats: of each slice a word; its lower half has columns 2q and 2q + 8, the upper one
+//           2q + 1 and 2q + 9, of both rows, where Float4PlaceOf says.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +40,27 @@ inline constexpr int kStepSlices = kStepColumns / kSliceColumns;
 constexpr bool HasScaledValues(const WeightFormat& format) {
   return format.value == WeightValue::kFloat4 && format.scale != ScaleValue::kFloat32;
 }
+
+// Where a 4-bit float of a half word has its three lower bits and its sign: row r, row r + 8, then
+// the same of the upper half of the columns. The first two are as far from each other as in a
+// float of 16 bits that has 7 bits of mantissa, so that one mask takes both.
+struct Float4Place {
+  int bits, sign;
+};
+constexpr Float4Place Float4PlaceOf(int i) {
+  return i == 0   ? Float4Place{6, 15}
+         : i == 1 ? Float4Place{3, 12}
+         : i == 2 ? Float4Place{0, 14}
+                  : Float4Place{9, 13};
+}
+constexpr uint32_t PlacedFloat4(const Float4Place& place, uint32_t code) {
+  return (code & 7) << place.bits | code >> 3 << place.sign;
+}
+
+// Scales that are powers of two are kept relative to the largest of their row, which is the row's
+// scale: 2^(code - kLargestPower) with what 4-bit floats are lifted by; 0: nothing is left of its
+// group. Rows with scales of e4m3 have theirs times 2^kFloat8ScaleShift.
+inline constexpr int kLargestPower = 253, kFloat8ScaleShift = 7;
 
 constexpr bool HasFloat8Tiles(const LinearWeight& weight) {
   return weight.format.value == WeightValue::kFloat8 &&
@@ -107,9 +130,8 @@ constexpr bool FitsPackedLayout(const WeightFormat& format, DType activations) {
     case WeightValue::kFloat8:
       return (columns == 0 || columns == kStepColumns) && format.scale == ScaleValue::kFloat32;
     case WeightValue::kFloat4:
-      // Powers of two do not fit float16.
-      return (columns == 16 || columns == 32) &&
-             (format.scale != ScaleValue::kPowerOfTwo || activations == DType::kBF16);
+      if (format.scale != ScaleValue::kPowerOfTwo) return columns == 16;
+      return columns == 32 && activations == DType::kBF16;  // they do not fit float16
     default:
       if (columns == 0) return !format.zero_points;
       return columns == 32 || columns == 64 || columns == kStepColumns;

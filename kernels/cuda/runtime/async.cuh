@@ -171,6 +171,11 @@ __device__ __forceinline__ uint32_t LoadShared4(uint32_t from) {
   asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(value) : "r"(from) : "memory");
   return value;
 }
+__device__ __forceinline__ uint32_t LoadShared2(uint32_t from) {
+  uint16_t value;
+  asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(value) : "r"(from) : "memory");
+  return value;
+}
 __device__ __forceinline__ uint32_t LoadShared1(uint32_t from) {
   uint32_t value;
   asm volatile("ld.shared.u8 %0, [%1];\n" : "=r"(value) : "r"(from) : "memory");

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/runtime/vector.cuh"
-#include "kernels/weight_format.h"
+#include "kernels/packed_layout.h"
 
 namespace quire::cuda {
 
@@ -80,11 +80,19 @@ __device__ __forceinline__ uint32_t ZeroPair(uint32_t zero_point) {
   }
 }
 
-// Two factors that a row's pairs are multiplied with, from a scale of a byte.
+// 4-bit floats where they are shifted to are so much too small: 2^-126 and 2^-14.
 template <typename T>
-__device__ __forceinline__ uint32_t ScalePair(uint32_t code, ScaleValue scale) {
-  if (scale == ScaleValue::kFloat8) return WidenFloat8<T>(code * 0x01000100u);
-  return code == 0 ? 0x00400040u : code * 0x00800080u;  // 2^(code - 127) in bfloat16
+inline constexpr uint32_t kFloat4Lift = kIsHalf<T> ? 0x74007400u : 0x7e807e80u;
+
+// Two factors that a row's 4-bit floats are multiplied with, kFloat4Lift among them, from the
+// scale's byte (PackedLayout).
+template <typename T, bool kIsPower>
+__device__ __forceinline__ uint32_t ScalePair(uint32_t code) {
+  if constexpr (kIsPower) return code * 0x00800080u;  // bfloat16's exponent
+  // The rows' scales have 2^kFloat8ScaleShift of the lift, which would leave no room for the scale.
+  constexpr uint32_t kLift =
+      kFloat4Lift<T> - kFloat8ScaleShift * (kIsHalf<T> ? 0x04000400u : 0x00800080u);
+  return MultiplyPairs<T>(WidenFloat8<T>(code * 0x01000100u), kLift);
 }
 
 // What the values of two rows, r and r + 8, are changed by: zero points or scales.
@@ -118,26 +126,31 @@ struct SplitScale {
   }
 };
 
-// A slice's operand from 4-bit codes.
+// Left by so many bits, or right.
+__device__ __forceinline__ uint32_t ShiftBy(uint32_t word, int left) {
+  return left >= 0 ? word << left : word >> -left;
+}
+
+// A slice's operand from 4-bit codes; `pairs` are zero points, or factors (kFloat4Lift among them).
 template <typename T, WeightValue kValue>
 __device__ __forceinline__ void Dequantize4(uint32_t word, const RowPairs& pairs,
                                             uint32_t (&operand)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const uint32_t by = i % 2 == 0 ? pairs.upper : pairs.lower;
-    const int shift = (i % 2) * 8 + (i / 2) * 4;  // of the pair's codes, 4 bits in each half
     if constexpr (kValue == WeightValue::kInt4) {
+      const int shift = (i % 2) * 8 + (i / 2) * 4;  // of the pair's codes, 4 bits in each half
       constexpr uint32_t kMagic = kIsHalf<T> ? 0x64006400u : 0x43004300u;
       operand[i] = SubtractPairs<T>(SelectBits(word >> shift, 0x000f000fu, kMagic), by);
     } else {
-      constexpr int kMantissa = kIsHalf<T> ? 10 : 7;
-      constexpr uint32_t kBits = 0x00070007u << (kMantissa - 1);
-      const int move = kMantissa - 1 - shift;
-      const uint32_t moved = move >= 0 ? word << move : word >> -move;
-      const uint32_t value = SelectBits(moved, kBits, (word << (12 - shift)) & 0x80008000u);
-      // 2^14 and 2^126
-      operand[i] =
-          MultiplyPairs<T>(MultiplyPairs<T>(value, kIsHalf<T> ? 0x74007400u : 0x7e807e80u), by);
+      constexpr int kLowest = (kIsHalf<T> ? 10 : 7) - 1;  // of the bits without the sign
+      constexpr uint32_t kBits = 0x00070007u << kLowest, kSigns = 0x80008000u;
+      const Float4Place place = Float4PlaceOf(i);
+      const int move = kLowest - place.bits, move_sign = 15 - place.sign;
+      const uint32_t value = move == move_sign ? ShiftBy(word, move) & (kBits | kSigns)
+                                               : SelectBits(ShiftBy(word, move), kBits,
+                                                            ShiftBy(word, move_sign) & kSigns);
+      operand[i] = MultiplyPairs<T>(value, by);
     }
   }
 }

@@ -41,8 +41,8 @@ class OperandMaker {
         codes_at_(Opaque(Shape::kFloat8Tiles ? TileRow() * kStepColumns : Lane() * 16)),
         scales_at_(Opaque(Shape::kFloat8Tiles
                               ? TileRow() * 4
-                              : p.scales_at + Row() * p.groups_per_step * p.scale_size)),
-        zeros_at_(Opaque(p.zeros_at + Row() * p.groups_per_step)) {}
+                              : p.scales_at + Row() * (Shape::kGroups * 4 + Shape::kScaledGroups))),
+        zeros_at_(Opaque(p.zeros_at + Row() * Shape::kGroups)) {}
 
   // The row of a quarter that a lane's upper sums are of; the lower ones are of the eighth after
   // it. Of a tile lanes that read at once have rows whose pieces lie in different halves.
@@ -56,6 +56,7 @@ class OperandMaker {
   // What a part is made of.
   struct Source {
     uint32_t words[kGemms * Shape::kBits / 4];
+    uint32_t upper_scales, lower_scales;  // of scaled values: the part's, a byte each
     Group group;
   };
 
@@ -70,6 +71,11 @@ class OperandMaker {
       LoadPiecesOfTile(quarter, part, source.words);
     } else {
       LoadWords(quarter + codes_at_, part * kGemms * Shape::kBits / 4, source.words);
+    }
+    if constexpr (Shape::kScaledValues) {
+      const uint32_t upper = quarter + scales_at_ + part * kPartScales;
+      source.upper_scales = LoadScales(upper);
+      source.lower_scales = LoadScales(upper + 8 * Shape::kScaledGroups);
     }
   }
   // What the group of a part has, whose scales lie in the quarter but where that is of a tile: then
@@ -103,7 +109,7 @@ class OperandMaker {
     }
   }
 
-  __device__ void Make(uint32_t quarter, int part, const Source& source, Operands& operands) const {
+  __device__ void Make(const Source& source, Operands& operands) const {
     operands.upper = source.group.upper;
     operands.lower = source.group.lower;
     if constexpr (Shape::kFloat8Tiles) {
@@ -111,7 +117,7 @@ class OperandMaker {
     } else if constexpr (Shape::kRawInts) {
       SplitCodes(source.words, operands.values);
     } else {
-      MakeValues(quarter, part * kGemms, source, operands.values);
+      MakeValues(source, operands.values);
     }
   }
 
@@ -125,12 +131,14 @@ class OperandMaker {
   static __device__ int Row() { return Lane() / 4; }
   static __device__ int TileRow() { return Row() / 2 + Row() % 2 * 4; }
 
-  // The scales of a slice's values, where those are small factors.
-  __device__ RowPairs ScalesOf(uint32_t quarter, int slice) const {
-    const int upper = slice * p_.groups_per_step / kStepSlices;
-    const int lower = upper + 8 * p_.groups_per_step;
-    return {ScalePair<Element>(LoadShared1(quarter + scales_at_ + upper), p_.scale),
-            ScalePair<Element>(LoadShared1(quarter + scales_at_ + lower), p_.scale)};
+  // Scales of values.
+  static constexpr int kPartScales = Shape::kScaledGroups / Shape::kParts;
+  static __device__ uint32_t LoadScales(uint32_t from) {
+    static_assert(kPartScales == 2 || kPartScales == 4 || !Shape::kScaledValues);
+    return kPartScales == 2 ? LoadShared2(from) : LoadShared4(from);
+  }
+  static __device__ uint32_t ScaleOf(uint32_t scales, int group) {
+    return ScalePair<Element, Shape::kPowerScales>(scales >> 8 * group & 0xff);
   }
 
   // Of half of the columns a lane has 16 that follow each other, for four gemms, in float16: that
@@ -170,17 +178,17 @@ class OperandMaker {
     }
   }
 
-  __device__ void MakeValues(uint32_t quarter, int first, const Source& source,
-                             uint32_t (&values)[kGemms][4]) const {
+  static __device__ void MakeValues(const Source& source, uint32_t (&values)[kGemms][4]) {
     constexpr int kWords = Shape::kBits / 4;  // of a slice
-    constexpr uint32_t kOnes = kIsHalf<Element> ? 0x3c003c00u : 0x3f803f80u;
-    const auto& [words, group] = source;
-    RowPairs pairs = Shape::kIsInt ? group.zeros : RowPairs{kOnes, kOnes};
+    constexpr uint32_t kLift = kFloat4Lift<Element>;
+    const auto& [words, upper_scales, lower_scales, group] = source;
+    RowPairs pairs = Shape::kIsInt ? group.zeros : RowPairs{kLift, kLift};
 #pragma unroll
     for (int i = 0; i < kGemms; ++i) {
       // A group that scales values has one slice or two.
-      if (Shape::kScaledValues && (i % 2 == 0 || p_.groups_per_step == kStepSlices)) {
-        pairs = ScalesOf(quarter, first + i);
+      if (Shape::kScaledValues && i * kPartScales % kGemms == 0) {
+        const int number = i * kPartScales / kGemms;
+        pairs = {ScaleOf(upper_scales, number), ScaleOf(lower_scales, number)};
       }
       if constexpr (kWords == 1) {
         Dequantize4<Element, Shape::kValue>(words[i], pairs, values[i]);

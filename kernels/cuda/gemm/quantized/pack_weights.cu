@@ -61,6 +61,23 @@ struct PackParams {
   int64_t first_row, num_rows, num_columns;
 };
 
+// A row's 4-bit floats of a slice: of four words, whose other bits another row's thread may write
+// at the same time.
+__device__ void PlaceFloat4s(const uint8_t (&codes)[kSliceColumns], int half, uint8_t* piece) {
+  const Float4Place first = Float4PlaceOf(half);
+  const Float4Place second = Float4PlaceOf(half + 2);
+  const uint32_t own = (PlacedFloat4(first, 15) | PlacedFloat4(second, 15)) * 0x00010001u;
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    const auto column_bits = [&](int column) {
+      return PlacedFloat4(first, codes[column]) | PlacedFloat4(second, codes[column + 8]);
+    };
+    auto* const word = reinterpret_cast<uint32_t*>(piece + q * 16);
+    atomicAnd(word, ~own);
+    atomicOr(word, column_bits(2 * q) | column_bits(2 * q + 1) << 16);
+  }
+}
+
 // Grid: (slices of a row / kRowGridThreads, rows). Bytes: a code read and written once.
 // Accumulation: none. Limit: memory bandwidth; much less, the bus that brings the codes.
 template <typename Source>
@@ -88,6 +105,10 @@ __global__ void __launch_bounds__(kRowGridThreads)
     uint8_t* const piece = p.data + p.layout.QuarterAt(row, slice / kStepSlices) +
                            in_step / piece_slices * 512 + row % 8 * 64 +
                            in_step % piece_slices * p.layout.bits;
+    if (p.format.value == WeightValue::kFloat4) {
+      PlaceFloat4s(codes, half, piece);
+      continue;
+    }
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
       uint8_t* const to = piece + q * 16;
@@ -104,6 +125,28 @@ __global__ void __launch_bounds__(kRowGridThreads)
   }
 }
 
+// The largest of a row's scales that are powers of two. All threads of the CTA.
+template <typename Source>
+__device__ uint32_t LargestPower(const Source& source, int64_t row, int64_t num_groups) {
+  __shared__ uint32_t largest;
+  __syncthreads();  // the row before has been read
+  if (threadIdx.x == 0) largest = 0;
+  __syncthreads();
+  uint32_t own = 0;
+  for (int64_t group = threadIdx.x; group < num_groups; group += kRowGridThreads) {
+    own = max(own, source.ScaleAt(row, group));
+  }
+  atomicMax(&largest, own);
+  __syncthreads();
+  return largest;
+}
+
+// 2^(code - 127); NaN of what E8M0 has for it.
+__device__ float PowerOf(uint32_t code) {
+  if (code == 0xff) return __uint_as_float(0x7fffffffu);
+  return __uint_as_float(code == 0 ? 0x00400000u : code << 23);
+}
+
 // Grid: (groups of a row, padding included, / kRowGridThreads, rows); there is one for rows without
 // groups. Bytes, accumulation and limit as above.
 template <typename Source>
@@ -113,14 +156,18 @@ __global__ void __launch_bounds__(kRowGridThreads)
   const int64_t group = FirstElement(1);
   for (int64_t i = blockIdx.y; i < p.num_rows; i += gridDim.y) {
     const int64_t row = p.first_row + i;
+    const bool is_power = p.format.scale == ScaleValue::kPowerOfTwo;
+    const uint32_t largest = is_power ? LargestPower(source, i, num_groups) : 0;
     if (group == 0 && layout.row_scales_at > 0) {
       const float scale = layout.groups_per_step == 0 ? __uint_as_float(source.ScaleAt(i, 0))
-                                                      : source.RowScaleAt(i);
+                          : is_power                  ? PowerOf(largest)
+                                     : source.RowScaleAt(i) * (1 << kFloat8ScaleShift);
       reinterpret_cast<float*>(p.data + layout.row_scales_at)[row] = scale;
     }
-    if (group >= layout.num_steps * layout.groups_per_step) return;
+    if (group >= layout.num_steps * layout.groups_per_step) continue;
     const bool exists = group < num_groups;
-    const uint32_t scale = exists ? source.ScaleAt(i, group) : 0;
+    uint32_t scale = exists ? source.ScaleAt(i, group) : 0;
+    if (is_power) scale = scale + kLargestPower > largest ? scale + kLargestPower - largest : 0;
     if (p.has_tiles) {
       reinterpret_cast<uint32_t*>(p.data +
                                   layout.tile_scales_at())[group * layout.num_rows() + row] = scale;

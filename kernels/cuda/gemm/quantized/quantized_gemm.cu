@@ -3,6 +3,7 @@
 #include <iterator>
 #include <map>
 #include <tuple>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
@@ -68,7 +69,7 @@ QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
   if (HasFloat8Tiles(weight)) {  // which have no other of these kernels
     return format.group_columns == 0 ? Float8GemvFor<Element, 0>() : Float8GemvFor<Element, 1>();
   }
-  const int groups = HasScaledValues(format) ? 0 : PackedLayout(weight).groups_per_step;
+  const int groups = PackedLayout(weight).groups_per_step * (HasScaledValues(format) ? -1 : 1);
   switch (format.value) {
     case kInt4:
       return KernelFor<kInt4, Element, 0, 1, 2, 4>(groups, tile, is_gemv);
@@ -77,7 +78,12 @@ QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
     case kFloat8:
       return KernelFor<kFloat8, Element, 0, 1>(groups, tile, is_gemv);
     default:
-      return KernelFor<kFloat4, Element, 0, 4, 8>(groups, tile, is_gemv);
+      if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
+        if (groups == kPowerScaledGroups) {
+          return QuantizedKernelFor<kFloat4, Element, kPowerScaledGroups>(tile, is_gemv);
+        }
+      }
+      return KernelFor<kFloat4, Element, kFloat8ScaledGroups, 8>(groups, tile, is_gemv);
   }
 }
 
@@ -86,7 +92,7 @@ int MaxRows(const LinearWeight& weight, Kind kind) {
   if (kind == Kind::kGemm64) return 64;
   if (kind == Kind::kGemm128) return 128;
   int tile = std::size(kQuantizedTileRows) - 1;
-  while (KernelFor<__half>(weight, tile, false).launch == nullptr) --tile;
+  while (KernelFor<__nv_bfloat16>(weight, tile, false).launch == nullptr) --tile;
   return kQuantizedTileRows[tile];
 }
 
@@ -205,9 +211,6 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
           .step_bytes = StepBytes(weight),
           .scales_at = layout.code_bytes,
           .zeros_at = layout.code_bytes + layout.scale_bytes,
-          .groups_per_step = layout.groups_per_step,
-          .scale_size = static_cast<int>(BytesOf(weight.format.scale)),
-          .scale = weight.format.scale,
           .has_zero_points = layout.zero_bytes > 0,
           .out_is_float = args.out.dtype() == DType::kF32,
           .num_gates = 0,
@@ -336,7 +339,7 @@ Variant ExpertVariant(const ExpertRowsArgs& args, int* tile) {
   while (kQuantizedTileRows[*tile] < std::min<int64_t>(2 * num_pairs / num_chosen, kMostRows)) {
     ++*tile;
   }
-  const QuantizedKernel kernel = KernelFor<__half>(weight, *tile, false);
+  const QuantizedKernel kernel = KernelFor<__nv_bfloat16>(weight, *tile, false);
   const auto num_ctas =
       num_chosen * CeilDiv<int64_t>(PackedLayout(weight).num_blocks, kernel.num_blocks);
   int splits = 1;

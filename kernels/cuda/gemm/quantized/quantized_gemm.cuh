@@ -11,6 +11,7 @@
 #include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_output.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 #include "kernels/cuda/runtime/wgmma.cuh"
 #include "kernels/cuda/runtime/wgmma_registers.cuh"
 
@@ -107,7 +108,13 @@ class QuantizedGemmComputation {
 
   // Leaves the sums in shared memory, of this CTA's share of in_features.
   __device__ void Run() {
-    if constexpr (kIsSimple) {
+    if constexpr (Shape::kByWarps) {
+      if (Shape::kRows > kFragmentRows && work_.end_row - work_.first_row > kFragmentRows) {
+        RunByWarps<Shape::kFragments>();
+      } else {
+        RunByWarps<1>();
+      }
+    } else if constexpr (kIsSimple) {
       RunSimply();
     } else {
       RunAhead();
@@ -133,6 +140,59 @@ class QuantizedGemmComputation {
   using Shared = QuantizedGemmShared<Shape>;
   using Operands = typename OperandMaker<Shape>::Operands;
 
+  static constexpr int kFragmentRows = 8;  // of x
+
+  // Each warp by itself, with kCount fragments of rows.
+  template <int kCount>
+  __device__ void RunByWarps() {
+    // Of matrix lane_ / 8 of four, next to each other: a row's 16 bytes.
+    const uint32_t line = lane_ % 8 * Shape::kLineBytes + ((lane_ / 8 ^ lane_ % 8) * 16);
+    for (int step = work_.first_step; step < work_.end_step; ++step) {
+      Wait(shared_.full(next_.index), next_.parity);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        Operands operands;
+        maker_.Load(Quarter(), part, source_);
+        maker_.Make(source_, operands);
+        MultiplyPart<kCount>(operands, part, line);
+        if constexpr (kScalesSums) {
+          if (maker_.IsAtGroup(part + 1)) AddGroupOfWarp<kCount>(operands);
+        }
+      }
+      __syncwarp();
+      Free(next_.index);
+      next_.Next(p_.num_stages);
+    }
+  }
+  template <int kCount>
+  __device__ void AddGroupOfWarp(const Operands& operands) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      AddScaledSums(sums_[0][0][i], operands.upper, operands.lower, total_[0][i]);
+#pragma unroll
+      for (float& sum : sums_[0][0][i]) sum = 0;
+    }
+  }
+  template <int kCount>
+  __device__ void MultiplyPart(const Operands& operands, int part, uint32_t line) {
+    static_assert(kGemms % 2 == 0 || kGemms == 1);
+#pragma unroll
+    for (int fragment = 0; fragment < kCount; ++fragment) {
+#pragma unroll
+      for (int i = 0; i < kGemms; i += 2) {  // two slices at a time
+        const int slice = part * kGemms + i;
+        const uint32_t box = shared_.x(next_.index, slice / 4);
+        uint32_t x[4];
+        LoadMatrices(box + fragment * 8 * Shape::kLineBytes + (line ^ slice / 2 % 2 * 64), x);
+        const int first = slice % 2 * 2;
+        MultiplyAdd<Element>(operands.values[i], x[first], x[first + 1], sums_[0][0][fragment]);
+        if (i + 1 < kGemms) {
+          MultiplyAdd<Element>(operands.values[i + 1], x[2], x[3], sums_[0][0][fragment]);
+        }
+      }
+    }
+  }
+
   // What the next part is made of is read while the gemms of one run.
   __device__ void RunSimply() {
     Operands operands;
@@ -140,7 +200,7 @@ class QuantizedGemmComputation {
     for (int step = work_.first_step; step < work_.end_step; ++step) {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        Make(part, operands);
+        Make(operands);
         Start<0>(operands, part, step == work_.first_step && part == 0);
         // Behind the last step it again: as good as any.
         if (part == kParts - 1 && step + 1 < work_.end_step) next_.Next(p_.num_stages);
@@ -158,7 +218,7 @@ class QuantizedGemmComputation {
     const int num_parts = (work_.end_step - work_.first_step) * kParts;
     Operands operands[2];
     Load(0);
-    Make(0, operands[0]);
+    Make(operands[0]);
     for (int first = 0; first < num_parts; first += kParts) {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
@@ -173,7 +233,7 @@ class QuantizedGemmComputation {
         // Behind the last step it again: as good as any.
         if (part == kLast && first + kParts < num_parts) next_.Next(p_.num_stages);
         Load((part + 1) % kParts);
-        Make((part + 1) % kParts, other);
+        Make(other);
         if constexpr (Shape::kRows == 256) Hold(other);
         Finish<0, kHalves - 1>(now, part);
         if (part < kLast) continue;
@@ -190,9 +250,7 @@ class QuantizedGemmComputation {
     if (part == 0) Wait(shared_.full(next_.index), next_.parity);
     maker_.Load(Quarter(), part, source_);
   }
-  __device__ void Make(int part, Operands& operands) const {
-    maker_.Make(Quarter(), part, source_, operands);
-  }
+  __device__ void Make(Operands& operands) const { maker_.Make(source_, operands); }
   __device__ uint32_t Quarter() const {
     return shared_.weight(next_.index) + warp_ * (p_.step_bytes / 4);
   }

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/gemm/hopper/cluster.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_kernels.h"
 #include "kernels/cuda/runtime/async.cuh"
 #include "kernels/cuda/runtime/expert_tiles.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -36,8 +37,6 @@ struct QuantizedGemmParams {
   int64_t pair_bytes, pair_scales;
   int step_bytes;
   int scales_at, zeros_at;  // in a quarter of a step
-  int groups_per_step, scale_size;
-  ScaleValue scale;
   bool has_zero_points;
   bool out_is_float;  // float32; else of x's type
   int num_gates;      // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
@@ -53,16 +52,18 @@ struct QuantizedGemmParams {
 inline constexpr int kMinScaledRows = 128;
 
 // What kernels are compiled for. kGroupsOfStep: groups whose sums are scaled, or values, where rows
-// are many; 0: a row's sum is, or values are (HasScaledValues). kIsTiles: the weight is
-// HasFloat8Tiles.
+// are many; below 0: so many groups whose values are (HasScaledValues); 0: a row's sum is.
+// kIsTiles: the weight is HasFloat8Tiles.
 template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep,
           bool kIsTiles = false>
 struct QuantizedShape {
   using Element = ElementType;
   static constexpr WeightValue kValue = kWeightValue;
   static constexpr int kBits = BitsOf(kValue);
-  static constexpr int kGroups = kGroupsOfStep;
-  static constexpr bool kScaledValues = kValue == WeightValue::kFloat4 && kGroups == 0;
+  static constexpr int kGroups = kGroupsOfStep > 0 ? kGroupsOfStep : 0;
+  static constexpr int kScaledGroups = kGroupsOfStep < 0 ? -kGroupsOfStep : 0;
+  static constexpr bool kScaledValues = kScaledGroups > 0;
+  static constexpr bool kPowerScales = kGroupsOfStep == kPowerScaledGroups;
   static constexpr bool kIsInt = kValue == WeightValue::kInt4 || kValue == WeightValue::kInt8;
   // Integers times their group's scale, rounded once: for many rows, whose gemms then never wait
   // for sums to be scaled.
@@ -82,6 +83,13 @@ struct QuantizedGemmShape : QuantizedShape<kWeightValue, ElementType, kTileRowsO
   using Base = QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep>;
   // Sums of groups are scaled and added up; else there are only those of all.
   static constexpr bool kScalesSums = Base::kGroups > 0 && !Base::kScaledInts;
+  // Of few rows: by warps (mma), each with 16 rows of the weight. They need not wait for each other
+  // as a warpgroup does, the compiler may make operands while others are multiplied, and a second
+  // fragment without rows of x is left out. More rows take the warpgroups' gemms, which read x
+  // themselves: a warp would have to load each of its fragments from shared memory for 16 rows of
+  // the weight alone.
+  static constexpr bool kByWarps = kRows <= 16;
+
   // That compute, each a block of the weight: as many as registers allow, because a warp that has
   // started gemms with operands in its registers does little else until they run.
   static constexpr int kWarpgroups = kRows == 64 || (kRows == 128 && !kScalesSums) ? 4 : 2;

@@ -161,7 +161,7 @@ class QuantizedGemvWarp {
         Source source;
         Operands operands;
         maker_.LoadCodes(quarter, part, source);
-        maker_.Make(quarter, part, source, operands);
+        maker_.Make(source, operands);
 #pragma unroll
         for (int i = 0; i < kGemms; ++i) {
           MultiplyAdd<typename Shape::Factor>(operands.values[i], pairs[2 * i], pairs[2 * i + 1],

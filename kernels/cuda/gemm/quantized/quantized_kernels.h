@@ -30,7 +30,8 @@ struct QuantizedKernel {
 
 // That of a number in kQuantizedTileRows, without a launch where there is none: sums of groups that
 // are scaled leave no registers for the largest. There is one gemv, of up to kMaxQuantizedGemvRows.
-// kGroups: groups of a step whose sums are scaled.
+// kGroups: groups of a step whose sums are scaled; or one of those below, whose values are.
+inline constexpr int kPowerScaledGroups = -4, kFloat8ScaledGroups = -8;
 template <WeightValue kValue, typename Element, int kGroups>
 QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv);
 
