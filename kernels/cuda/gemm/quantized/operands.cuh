@@ -4,6 +4,7 @@
 #include "kernels/cuda/gemm/quantized/dequantize.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 
@@ -14,6 +15,20 @@ __device__ __forceinline__ void AddScaledSums(const float (&sums)[4], float uppe
   total[1] += sums[1] * upper;
   total[2] += sums[2] * lower;
   total[3] += sums[3] * lower;
+}
+
+// x's second operands of a part's gemms by mma. at(i): where the lane's row of x is for slices 2 i
+// and 2 i + 1, which are loaded together.
+template <int kGemms, typename At>
+__device__ __forceinline__ void LoadXPairs(int part, const At& at, uint32_t (&pairs)[2 * kGemms]) {
+#pragma unroll
+  for (int i = 0; i < kGemms; i += 2) {
+    const int slice = part * kGemms + i;
+    uint32_t words[4];
+    LoadMatrices(at(slice / 2), words);
+#pragma unroll
+    for (int j = 0; j < 4 && j < 2 * kGemms; ++j) pairs[2 * i + j] = words[slice % 2 * 2 + j];
+  }
 }
 
 template <typename Shape>

@@ -1,10 +1,10 @@
 // Gemms with quantized weights on sm_90a, the kernel template: out^T = weight * x^T. A CTA takes
 // 128 rows of the weight (out_features) and up to 128 rows of x. One warp loads: steps of the
-// weight as they lie in memory, x by TMA. Two warpgroups have 64 rows of the weight each: a lane
-// reads the codes of its part of wgmma's first operand, makes values of them in registers, and
-// multiplies them with x in shared memory. Codes are multiplied exactly; the sums of a group are
-// then multiplied by its scale in float32. The CTAs of a cluster share out in_features and add up
-// their sums. Device code only.
+// weight as they lie in memory, x by TMA. Two or four warpgroups have 64 rows of the weight each: a
+// lane reads the codes of its part of wgmma's first operand, makes values of them in registers, and
+// multiplies them with x in shared memory; where rows of x are few, each warp by itself (mma).
+// Codes are multiplied exactly; the sums of a group are then multiplied by its scale in float32.
+// The CTAs of a cluster share out in_features and add up their sums. Device code only.
 #pragma once
 
 #include "kernels/cuda/gemm/quantized/operands.cuh"
@@ -175,20 +175,21 @@ class QuantizedGemmComputation {
   }
   template <int kCount>
   __device__ void MultiplyPart(const Operands& operands, int part, uint32_t line) {
-    static_assert(kGemms % 2 == 0 || kGemms == 1);
 #pragma unroll
     for (int fragment = 0; fragment < kCount; ++fragment) {
+      uint32_t pairs[2 * kGemms];
+      LoadXPairs<kGemms>(
+          part,
+          [&](int two_slices) {
+            const uint32_t box = shared_.x(next_.index, two_slices / 2);
+            return box + fragment * kFragmentRows * Shape::kLineBytes +
+                   (line ^ two_slices % 2 * 64);
+          },
+          pairs);
 #pragma unroll
-      for (int i = 0; i < kGemms; i += 2) {  // two slices at a time
-        const int slice = part * kGemms + i;
-        const uint32_t box = shared_.x(next_.index, slice / 4);
-        uint32_t x[4];
-        LoadMatrices(box + fragment * 8 * Shape::kLineBytes + (line ^ slice / 2 % 2 * 64), x);
-        const int first = slice % 2 * 2;
-        MultiplyAdd<Element>(operands.values[i], x[first], x[first + 1], sums_[0][0][fragment]);
-        if (i + 1 < kGemms) {
-          MultiplyAdd<Element>(operands.values[i + 1], x[2], x[3], sums_[0][0][fragment]);
-        }
+      for (int i = 0; i < kGemms; ++i) {
+        MultiplyAdd<Element>(operands.values[i], pairs[2 * i], pairs[2 * i + 1],
+                             sums_[0][0][fragment]);
       }
     }
   }

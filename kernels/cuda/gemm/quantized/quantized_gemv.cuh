@@ -180,20 +180,16 @@ class QuantizedGemvWarp {
 
   // x's second operands of a part's gemms.
   __device__ void LoadPairs(uint32_t x, int part, uint32_t (&pairs)[2 * kGemms]) const {
+    if constexpr (Shape::kFloat8Tiles) {
 #pragma unroll
-    for (int i = 0; i < kGemms; i += 2) {  // of two slices at a time
-      const int slice = part * kGemms + i;
-      uint32_t words[4];
-      if constexpr (Shape::kFloat8Tiles) {
+      for (int i = 0; i < kGemms; i += 2) {
         const uint4 piece = LoadShared16(x + part * 128 + i * 8);
-        words[0] = piece.x, words[1] = piece.y, words[2] = piece.z, words[3] = piece.w;
-      } else {
-        LoadMatrices(x + slice / 2 * 64, words);
+        pairs[2 * i] = piece.x, pairs[2 * i + 1] = piece.y;
+        pairs[2 * i + 2] = piece.z, pairs[2 * i + 3] = piece.w;
       }
-#pragma unroll
-      for (int j = 0; j < 4 && j < 2 * kGemms; ++j) {
-        pairs[2 * i + j] = words[slice % 2 * 2 + j];
-      }
+    } else {
+      LoadXPairs<kGemms>(
+          part, [x](int two_slices) { return x + two_slices * 64; }, pairs);
     }
   }
 
