@@ -20,8 +20,9 @@
 //           2q + 9 from its lowest byte on.
 //   4 bits, integers: of each slice a word; its bytes are of rows r, r + 8, r, r + 8: first columns
 //           2q and 2q + 8 (the upper half), then 2q + 1 and 2q + 9.
-//   4 bits, floats: of each slice a word; its lower half has columns 2q and 2q + 8, the upper one
-//           2q + 1 and 2q + 9, of both rows, where Float4PlaceOf says.
+//   4 bits, floats: of each two slices a word of row r and one of row r + 8, a Float4Word of four
+//           pairs: columns 2q and 2q + 1 of the first slice, then 2q + 8 and 2q + 9, then those of
+//           the second.
 #pragma once
 
 #include <cstdint>
@@ -39,22 +40,6 @@ inline constexpr int kStepSlices = kStepColumns / kSliceColumns;
 // the results are exact in 16 bits. Others are applied to the sums of a group.
 constexpr bool HasScaledValues(const WeightFormat& format) {
   return format.value == WeightValue::kFloat4 && format.scale != ScaleValue::kFloat32;
-}
-
-// Where a 4-bit float of a half word has its three lower bits and its sign: row r, row r + 8, then
-// the same of the upper half of the columns. The first two are as far from each other as in a
-// float of 16 bits that has 7 bits of mantissa, so that one mask takes both.
-struct Float4Place {
-  int bits, sign;
-};
-constexpr Float4Place Float4PlaceOf(int i) {
-  return i == 0   ? Float4Place{6, 15}
-         : i == 1 ? Float4Place{3, 12}
-         : i == 2 ? Float4Place{0, 14}
-                  : Float4Place{9, 13};
-}
-constexpr uint32_t PlacedFloat4(const Float4Place& place, uint32_t code) {
-  return (code & 7) << place.bits | code >> 3 << place.sign;
 }
 
 // Scales that are powers of two are kept relative to the largest of their row, which is the row's

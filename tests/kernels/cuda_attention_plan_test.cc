@@ -104,7 +104,8 @@ TEST_P(CudaAttentionPlanTest, ItemsCoverEveryTileAndKeyOnce) {
     const auto plan = Plan(batch);
     std::map<int32_t, size_t> seq_of_token;
     for (size_t i = 0; i < kSeqs.size(); ++i) seq_of_token[batch.cu_seqlens_q[i]] = i;
-    std::map<std::tuple<size_t, int32_t>, std::vector<int32_t>> begins;  // of a tile's splits
+    // Of a tile's splits, first and end.
+    std::map<std::tuple<size_t, int32_t>, std::vector<std::pair<int32_t, int32_t>>> splits;
     int32_t split_tokens[kNumWorkLists];
     for (int list = 0; list < kNumWorkLists; ++list) {
       const WorkList& work = plan->params().lists[list];
@@ -116,7 +117,7 @@ TEST_P(CudaAttentionPlanTest, ItemsCoverEveryTileAndKeyOnce) {
         EXPECT_EQ(item.query_len, kSeqs[seq].query_len);
         EXPECT_EQ(item.seq_len, kSeqs[seq].kv_len);
         EXPECT_EQ(list == 0, kSeqs[seq].query_len == 1);
-        begins[{seq, item.tile}].push_back(item.first_key);
+        splits[{seq, item.tile}].emplace_back(item.first_key, item.end_key);
       }
     }
     size_t num_tiles = 0;
@@ -128,18 +129,19 @@ TEST_P(CudaAttentionPlanTest, ItemsCoverEveryTileAndKeyOnce) {
       for (int32_t tile = 0; tile < seq_tiles; ++tile) {
         SCOPED_TRACE(testing::Message()
                      << "window " << window << " sequence " << i << " tile " << tile);
-        auto& firsts = begins[{i, tile}];
-        ASSERT_FALSE(firsts.empty());
-        if (firsts.size() == 1) continue;  // the tile is whole
-        std::sort(firsts.begin(), firsts.end());
-        EXPECT_LE(firsts.front(), FirstVisibleKey(kSeqs[i], window));
-        EXPECT_GE(firsts.back() + split_tokens[list], kSeqs[i].kv_len);
-        for (size_t k = 1; k < firsts.size(); ++k) {
-          EXPECT_EQ(firsts[k] - firsts[k - 1], split_tokens[list]);
+        auto& of_tile = splits[{i, tile}];
+        ASSERT_FALSE(of_tile.empty());
+        if (of_tile.size() == 1) continue;  // the tile is whole
+        std::sort(of_tile.begin(), of_tile.end());
+        EXPECT_LE(of_tile.front().first, FirstVisibleKey(kSeqs[i], window));
+        EXPECT_EQ(of_tile.back().second, kSeqs[i].kv_len);
+        for (size_t k = 1; k < of_tile.size(); ++k) {
+          EXPECT_EQ(of_tile[k].first, of_tile[k - 1].second);
+          EXPECT_EQ(of_tile[k].first - of_tile[k - 1].first, split_tokens[list]);
         }
       }
     }
-    EXPECT_EQ(begins.size(), num_tiles);
+    EXPECT_EQ(splits.size(), num_tiles);
   }
 }
 

@@ -102,6 +102,9 @@ __global__ void __launch_bounds__(kFillThreads)
                 .first_page = p.pages.kv_indptr[seq],
                 .tile = tile,
                 .first_key = (plan.first_split + split) * split_tokens,
+                .end_key = split + 1 < plan.num_splits
+                               ? (plan.first_split + split + 1) * split_tokens
+                               : shape.seq_len,
                 .partial = leaves_parts ? first_partial + split : -1,
                 .first_partial = p.merges ? -1 : first_partial,
                 .num_splits = plan.num_splits};

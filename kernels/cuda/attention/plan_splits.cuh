@@ -38,8 +38,11 @@ struct SeqShape {
   }
 
   __device__ int32_t FirstSplit(int32_t split_tokens) const { return first_key / split_tokens; }
+  // Of a decode a rest of up to a quarter of a split is the last one's: an item of its own costs
+  // more than its keys.
   __device__ int32_t NumSplits(int32_t split_tokens) const {
-    return seq_len == 0 ? 1 : (seq_len - 1) / split_tokens + 1 - FirstSplit(split_tokens);
+    const int32_t rest = list == 0 ? split_tokens / 4 : 0;
+    return max(CeilDiv(seq_len - rest, split_tokens) - FirstSplit(split_tokens), 1);
   }
 };
 
@@ -83,13 +86,14 @@ __device__ inline Load LoadOf(const PlanParams& p, int32_t list) {
 }
 
 // Near a CTA's share of all keys, so that few sequences, or one long one, fill the device; but long
-// enough that what a split leaves to merge is a few percent of what it reads.
+// enough that what a split leaves to merge is a few percent of what it reads. Tiles that are no
+// longer than that stay whole: a window's begin anywhere.
 __device__ inline int32_t DecodeSplitTokens(const PlanParams& p, const Load& load) {
   constexpr int32_t kMaxTokens = 512;
   const int64_t share = load.num_keys * p.num_kv_heads / p.lists[0].num_ctas;
   int32_t tokens = kMinDecodeSplit;
   while (tokens < kMaxTokens && tokens < share) tokens *= 2;
-  return tokens;
+  return load.longest <= tokens ? kWholeTile : tokens;
 }
 
 // Of several ways to cut the tiles of prompts that with which the device is done first. Every way

@@ -62,7 +62,7 @@ __device__ inline TileItem MakeItem(const TiledParams& p, const WorkItem& work, 
   item.key_end = max(item.KeyEnd(last_query), 0);
   if (item.partial >= 0) {
     item.key_begin = max(item.key_begin, work.first_key);
-    item.key_end = min(item.key_end, work.first_key + p.work.state->split_tokens);
+    item.key_end = min(item.key_end, work.end_key);
   }
   return item;
 }

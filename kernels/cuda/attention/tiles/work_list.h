@@ -4,8 +4,9 @@
 //
 // A tile is `tile_rows` consecutive rows of one sequence, a row being one query token of one head
 // of a KV head's group. A tile's keys are cut into splits at multiples of split_tokens from the
-// start of the sequence; how long they are follows from the step's lengths (plan_splits.cuh). An
-// item is one split of one tile, for all KV heads.
+// start of the sequence, but for a short rest, which is the last one's, too; how long they are
+// follows from the step's lengths (plan_splits.cuh). An item is one split of one tile, for all KV
+// heads.
 #pragma once
 
 #include <vector_types.h>
@@ -21,7 +22,8 @@ struct WorkItem {
   int32_t seq_len;
   int32_t first_page;  // in kv_indices
   int32_t tile;
-  int32_t first_key;      // the split's: keys [first_key, first_key + split_tokens) of the sequence
+  int32_t first_key;  // the split's: keys [first_key, end_key) of the sequence
+  int32_t end_key;
   int32_t partial;        // where the split's result goes; -1: it is the tile's whole result
   int32_t first_partial;  // of the tile's splits; -1: a kernel of its own merges them
   int32_t num_splits;

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/runtime/vector.cuh"
+#include "kernels/float4_word.h"
 #include "kernels/packed_layout.h"
 
 namespace quire::cuda {
@@ -84,15 +85,28 @@ __device__ __forceinline__ uint32_t ZeroPair(uint32_t zero_point) {
 template <typename T>
 inline constexpr uint32_t kFloat4Lift = kIsHalf<T> ? 0x74007400u : 0x7e807e80u;
 
-// Two factors that a row's 4-bit floats are multiplied with, kFloat4Lift among them, from the
-// scale's byte (PackedLayout).
-template <typename T, bool kIsPower>
-__device__ __forceinline__ uint32_t ScalePair(uint32_t code) {
-  if constexpr (kIsPower) return code * 0x00800080u;  // bfloat16's exponent
-  // The rows' scales have 2^kFloat8ScaleShift of the lift, which would leave no room for the scale.
-  constexpr uint32_t kLift =
-      kFloat4Lift<T> - kFloat8ScaleShift * (kIsHalf<T> ? 0x04000400u : 0x00800080u);
-  return MultiplyPairs<T>(WidenFloat8<T>(code * 0x01000100u), kLift);
+// The factors that 4-bit floats of two groups are multiplied with, kFloat4Lift among them: a pair,
+// from the scales' bytes (PackedLayout) kFirst and kFirst + 1 of `codes`.
+template <typename T, bool kIsPower, int kFirst>
+__device__ __forceinline__ uint32_t TwoFactors(uint32_t codes) {
+  if constexpr (kIsPower) {  // bfloat16's exponent
+    return __byte_perm(codes, 0, 0x4140 + kFirst * 0x0101) << 7;
+  } else {
+    // The rows' scales have 2^kFloat8ScaleShift of the lift, which would leave no room for the
+    // scale.
+    constexpr uint32_t kLift =
+        kFloat4Lift<T> - kFloat8ScaleShift * (kIsHalf<T> ? 0x04000400u : 0x00800080u);
+    return MultiplyPairs<T>(WidenFloat8<T>(__byte_perm(codes, 0, 0x1404 + kFirst * 0x1010)), kLift);
+  }
+}
+// One of a pair's halves in both. A multiplication reads it so, without an instruction of its own,
+// which the compiler sees in this form only.
+__device__ __forceinline__ uint32_t BothHalves(uint32_t pair, bool is_upper) {
+  uint32_t lower, upper;
+  asm("{\n.reg .b16 l, u;\nmov.b32 {l, u}, %2;\nmov.b32 %0, {l, l};\nmov.b32 %1, {u, u};\n}\n"
+      : "=r"(lower), "=r"(upper)
+      : "r"(pair));
+  return is_upper ? upper : lower;
 }
 
 // What the values of two rows, r and r + 8, are changed by: zero points or scales.
@@ -126,33 +140,25 @@ struct SplitScale {
   }
 };
 
-// Left by so many bits, or right.
-__device__ __forceinline__ uint32_t ShiftBy(uint32_t word, int left) {
-  return left >= 0 ? word << left : word >> -left;
-}
-
-// A slice's operand from 4-bit codes; `pairs` are zero points, or factors (kFloat4Lift among them).
-template <typename T, WeightValue kValue>
-__device__ __forceinline__ void Dequantize4(uint32_t word, const RowPairs& pairs,
-                                            uint32_t (&operand)[4]) {
+// A slice's operand from 4-bit integers; `zeros` are the rows' zero points.
+template <typename T>
+__device__ __forceinline__ void DequantizeInt4(uint32_t word, const RowPairs& zeros,
+                                               uint32_t (&operand)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const uint32_t by = i % 2 == 0 ? pairs.upper : pairs.lower;
-    if constexpr (kValue == WeightValue::kInt4) {
-      const int shift = (i % 2) * 8 + (i / 2) * 4;  // of the pair's codes, 4 bits in each half
-      constexpr uint32_t kMagic = kIsHalf<T> ? 0x64006400u : 0x43004300u;
-      operand[i] = SubtractPairs<T>(SelectBits(word >> shift, 0x000f000fu, kMagic), by);
-    } else {
-      constexpr int kLowest = (kIsHalf<T> ? 10 : 7) - 1;  // of the bits without the sign
-      constexpr uint32_t kBits = 0x00070007u << kLowest, kSigns = 0x80008000u;
-      const Float4Place place = Float4PlaceOf(i);
-      const int move = kLowest - place.bits, move_sign = 15 - place.sign;
-      const uint32_t value = move == move_sign ? ShiftBy(word, move) & (kBits | kSigns)
-                                               : SelectBits(ShiftBy(word, move), kBits,
-                                                            ShiftBy(word, move_sign) & kSigns);
-      operand[i] = MultiplyPairs<T>(value, by);
-    }
+    const int shift = (i % 2) * 8 + (i / 2) * 4;  // of the pair's codes, 4 bits in each half
+    constexpr uint32_t kMagic = kIsHalf<T> ? 0x64006400u : 0x43004300u;
+    operand[i] = SubtractPairs<T>(SelectBits(word >> shift, 0x000f000fu, kMagic),
+                                  i % 2 == 0 ? zeros.upper : zeros.lower);
   }
+}
+
+// A pair of a Float4Word, too small by kFloat4Lift.
+template <typename T>
+__device__ __forceinline__ uint32_t UnscaledFloat4s(uint32_t word, int pair) {
+  const uint32_t bits = Float4Pair(word, pair);
+  if constexpr (kIsHalf<T>) return SelectBits(bits << 3, 0x0e000e00u, bits & 0x80008000u);
+  return bits;
 }
 
 // A pair of 8-bit integers, bytes kFirst and kFirst + 2 of a word, times a scale.

@@ -68,9 +68,11 @@ class OperandMaker {
     return Shape::kGroups > 0 && part * kGemms * Shape::kGroups % kStepSlices == 0;
   }
 
-  // What a part is made of.
+  // What a part is made of. Words of 4-bit floats are of two slices, of which a part may have one.
+  static constexpr int kWords = Shape::kIsFloat4 && kGemms == 1 ? 2 : kGemms * Shape::kBits / 4;
   struct Source {
-    uint32_t words[kGemms * Shape::kBits / 4];
+    int first_slice;
+    uint32_t words[kWords];
     uint32_t upper_scales, lower_scales;  // of scaled values: the part's, a byte each
     Group group;
   };
@@ -82,10 +84,12 @@ class OperandMaker {
     LoadCodes(quarter, part, source);
   }
   __device__ void LoadCodes(uint32_t quarter, int part, Source& source) const {
+    source.first_slice = part * kGemms;
     if constexpr (Shape::kFloat8Tiles) {
       LoadPiecesOfTile(quarter, part, source.words);
     } else {
-      LoadWords(quarter + codes_at_, part * kGemms * Shape::kBits / 4, source.words);
+      LoadWords(quarter + codes_at_, part * kGemms * Shape::kBits / 4 / kWords * kWords,
+                source.words);
     }
     if constexpr (Shape::kScaledValues) {
       const uint32_t upper = quarter + scales_at_ + part * kPartScales;
@@ -131,6 +135,8 @@ class OperandMaker {
       WidenPieces(source.words, operands.values);
     } else if constexpr (Shape::kRawInts) {
       SplitCodes(source.words, operands.values);
+    } else if constexpr (Shape::kIsFloat4) {
+      MakeFloat4s(source, operands.values);
     } else {
       MakeValues(source, operands.values);
     }
@@ -152,8 +158,38 @@ class OperandMaker {
     static_assert(kPartScales == 2 || kPartScales == 4 || !Shape::kScaledValues);
     return kPartScales == 2 ? LoadShared2(from) : LoadShared4(from);
   }
-  static __device__ uint32_t ScaleOf(uint32_t scales, int group) {
-    return ScalePair<Element, Shape::kPowerScales>(scales >> 8 * group & 0xff);
+  // What the values of a part's slices are multiplied with, a pair of each two slices: of a row.
+  struct Factors {
+    uint32_t pairs[kGemms > 1 ? kGemms / 2 : 1];
+
+    __device__ explicit Factors(uint32_t scales) {
+      constexpr auto kIsPower = Shape::kPowerScales;
+      if constexpr (!Shape::kScaledValues) {
+        pairs[0] = kFloat4Lift<Element>;
+      } else {
+        pairs[0] = TwoFactors<Element, kIsPower, 0>(scales);
+        if constexpr (kPartScales == 4) pairs[1] = TwoFactors<Element, kIsPower, 2>(scales);
+      }
+    }
+    __device__ uint32_t Of(int slice) const {
+      if constexpr (!Shape::kScaledValues) return pairs[0];
+      const int group = slice * kPartScales / kGemms;
+      return BothHalves(pairs[group / 2], group % 2 == 1);
+    }
+  };
+
+  static __device__ void MakeFloat4s(const Source& source, uint32_t (&values)[kGemms][4]) {
+    const Factors upper(source.upper_scales), lower(source.lower_scales);
+#pragma unroll
+    for (int i = 0; i < kGemms; ++i) {
+      const int slice = source.first_slice % 2 + i;  // of those that the words have
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const uint32_t word = source.words[slice / 2 * 2 + j % 2];
+        values[i][j] = MultiplyPairs<Element>(UnscaledFloat4s<Element>(word, slice % 2 * 2 + j / 2),
+                                              j % 2 == 0 ? upper.Of(i) : lower.Of(i));
+      }
+    }
   }
 
   // Of half of the columns a lane has 16 that follow each other, for four gemms, in float16: that
@@ -194,27 +230,20 @@ class OperandMaker {
   }
 
   static __device__ void MakeValues(const Source& source, uint32_t (&values)[kGemms][4]) {
-    constexpr int kWords = Shape::kBits / 4;  // of a slice
-    constexpr uint32_t kLift = kFloat4Lift<Element>;
-    const auto& [words, upper_scales, lower_scales, group] = source;
-    RowPairs pairs = Shape::kIsInt ? group.zeros : RowPairs{kLift, kLift};
+    const auto& words = source.words;
+    const Group& group = source.group;
 #pragma unroll
     for (int i = 0; i < kGemms; ++i) {
-      // A group that scales values has one slice or two.
-      if (Shape::kScaledValues && i * kPartScales % kGemms == 0) {
-        const int number = i * kPartScales / kGemms;
-        pairs = {ScaleOf(upper_scales, number), ScaleOf(lower_scales, number)};
-      }
-      if constexpr (kWords == 1) {
-        Dequantize4<Element, Shape::kValue>(words[i], pairs, values[i]);
+      if constexpr (Shape::kBits == 4) {
+        DequantizeInt4<Element>(words[i], group.zeros, values[i]);
       } else {
         constexpr bool kScaled = Shape::kScaledInts;
-        Dequantize8<Element, Shape::kValue>({words[2 * i], words[2 * i + 1]}, pairs,
+        Dequantize8<Element, Shape::kValue>({words[2 * i], words[2 * i + 1]}, group.zeros,
                                             kScaled ? group.upper * SplitScale<Element>::kLift : 1,
                                             kScaled ? group.lower * SplitScale<Element>::kLift : 1,
                                             values[i]);
       }
-      if constexpr (Shape::kScaledInts && kWords == 1) {
+      if constexpr (Shape::kScaledInts && Shape::kBits == 4) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           values[i][j] =

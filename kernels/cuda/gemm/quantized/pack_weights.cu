@@ -4,6 +4,7 @@
 #include "kernels/cuda/runtime/float8.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/row_grid.cuh"
+#include "kernels/float4_word.h"
 #include "kernels/packed_layout.h"
 #include "kernels/random_codes.h"
 
@@ -61,20 +62,33 @@ struct PackParams {
   int64_t first_row, num_rows, num_columns;
 };
 
-// A row's 4-bit floats of a slice: of four words, whose other bits another row's thread may write
-// at the same time.
-__device__ void PlaceFloat4s(const uint8_t (&codes)[kSliceColumns], int half, uint8_t* piece) {
-  const Float4Place first = Float4PlaceOf(half);
-  const Float4Place second = Float4PlaceOf(half + 2);
-  const uint32_t own = (PlacedFloat4(first, 15) | PlacedFloat4(second, 15)) * 0x00010001u;
+// Grid: (pairs of a row's slices / kRowGridThreads, rows). Bytes, accumulation and limit as below.
+template <typename Source>
+__global__ void __launch_bounds__(kRowGridThreads)
+    PackFloat4sKernel(const PackParams p, const Source source) {
+  constexpr int kColumns = 2 * kSliceColumns, kPairsOfStep = kStepSlices / 2;
+  const int64_t pair = FirstElement(1);
+  if (pair >= p.layout.num_steps * kPairsOfStep) return;
+  for (int64_t i = blockIdx.y; i < p.num_rows; i += gridDim.y) {
+    uint8_t codes[kColumns];
 #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    const auto column_bits = [&](int column) {
-      return PlacedFloat4(first, codes[column]) | PlacedFloat4(second, codes[column + 8]);
-    };
-    auto* const word = reinterpret_cast<uint32_t*>(piece + q * 16);
-    atomicAnd(word, ~own);
-    atomicOr(word, column_bits(2 * q) | column_bits(2 * q + 1) << 16);
+    for (int c = 0; c < kColumns; ++c) {
+      const int64_t column = pair * kColumns + c;
+      codes[c] = column < p.num_columns ? source.CodeAt(i, column) : 0;
+    }
+    const int64_t row = p.first_row + i;
+    const int in_step = static_cast<int>(pair % kPairsOfStep);
+    const int lower_row = static_cast<int>(row % kQuarterRows) / 8;
+    uint8_t* const piece = p.data + p.layout.QuarterAt(row, pair / kPairsOfStep) +
+                           in_step / 2 * 512 + row % 8 * 64 + in_step % 2 * 8 + lower_row * 4;
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      uint32_t pairs[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        pairs[j] = Float4Bits(codes[j * 8 + 2 * q], codes[j * 8 + 2 * q + 1]);
+      *reinterpret_cast<uint32_t*>(piece + q * 16) = Float4Word(pairs);
+    }
   }
 }
 
@@ -105,10 +119,6 @@ __global__ void __launch_bounds__(kRowGridThreads)
     uint8_t* const piece = p.data + p.layout.QuarterAt(row, slice / kStepSlices) +
                            in_step / piece_slices * 512 + row % 8 * 64 +
                            in_step % piece_slices * p.layout.bits;
-    if (p.format.value == WeightValue::kFloat4) {
-      PlaceFloat4s(codes, half, piece);
-      continue;
-    }
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
       uint8_t* const to = piece + q * 16;
@@ -206,8 +216,14 @@ void LaunchPack(const LinearWeight& weight, int64_t first_row, int64_t num_rows,
                              .num_rows = num_rows,
                              .num_columns = weight.in_features};
   const PackedLayout& layout = params.layout;
-  PackCodesKernel<<<RowGrid(num_rows, layout.num_steps * kStepSlices, 1), kRowGridThreads, 0,
-                    stream>>>(params, source);
+  const int64_t num_slices = layout.num_steps * kStepSlices;
+  if (weight.format.value == WeightValue::kFloat4) {
+    PackFloat4sKernel<<<RowGrid(num_rows, num_slices / 2, 1), kRowGridThreads, 0, stream>>>(params,
+                                                                                            source);
+  } else {
+    PackCodesKernel<<<RowGrid(num_rows, num_slices, 1), kRowGridThreads, 0, stream>>>(params,
+                                                                                      source);
+  }
   const int64_t num_groups = std::max<int64_t>(1, layout.num_steps * layout.groups_per_step);
   PackGroupsKernel<<<RowGrid(num_rows, num_groups, 1), kRowGridThreads, 0, stream>>>(
       params, source, NumGroups(weight.format, weight.in_features));

@@ -20,7 +20,7 @@ namespace quire::cuda {
 namespace {
 
 // How a gemm is divided: CTAs that share out in_features, CTAs that share x (both of one cluster),
-// and the shared memory that a CTA takes at most, of which its ring is made. Up to three CTAs of a
+// and the shared memory that a CTA takes at most, of which its ring is made. Up to four CTAs of a
 // gemm of few rows fit a multiprocessor, two of a gemv. Those of a gemv do not share x; each takes
 // strips of 16 of the weight's rows, kMostStrips over this number.
 struct Division {
@@ -30,7 +30,7 @@ constexpr int kMostStrips = 8;
 constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
                                    {1, 4}, {2, 2}, {2, 4}, {4, 2}};
 constexpr int kNumDivisions = std::size(kDivisions);
-constexpr int kGemmKib[] = {74, 112, 224};
+constexpr int kGemmKib[] = {56, 112, 224};
 constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
 // Those named after a number take at most so many rows of x at a time.
 enum class Kind { kGemm, kGemm64, kGemm128, kGemv };
@@ -230,9 +230,12 @@ void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& 
             cudaStream_t stream) {
   CHECK_GT(plan.num_stages, 0);
   AllowSharedMemory(plan.kernel);
+  const int num_tiles = CeilDiv(plan.num_tiles, v.shares);
+  const bool has_experts = params.offsets != nullptr;  // QuantizedGemmWork
+  const int fast = has_experts ? num_tiles : plan.num_row_tiles;
+  const int slow = has_experts ? plan.num_row_tiles : num_tiles;
   const dim3 grid = v.kind == Kind::kGemv ? dim3(v.splits, plan.num_ctas, plan.num_row_tiles)
-                                          : dim3(v.cluster_size() * plan.num_row_tiles,
-                                                 CeilDiv(plan.num_tiles, v.shares));
+                                          : dim3(v.cluster_size() * fast, slow);
   LaunchAs({.cluster_size = v.cluster_size()}, plan.kernel.launch, grid,
            dim3(plan.kernel.num_threads), plan.shared_bytes, stream, params);
 }

@@ -7,11 +7,13 @@
 // The CTAs of a cluster share out in_features and add up their sums. Device code only.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/gemm/quantized/operands.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_gemm_few.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_output.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/runtime/mma.cuh"
 #include "kernels/cuda/runtime/wgmma.cuh"
 #include "kernels/cuda/runtime/wgmma_registers.cuh"
 
@@ -26,8 +28,8 @@ class QuantizedGemmLoader {
                                  const QuantizedGemmWork& work)
       : p_(p), shared_(shared), work_(work), ctas_(SharingCtas()) {
 #pragma unroll
-    for (int i = 0; i < Shape::kWarpgroups; ++i) {
-      const int64_t at = int64_t{work.Block<Shape::kWarpgroups>(p, i)} * p.num_steps;
+    for (int i = 0; i < Shape::kBlocks; ++i) {
+      const int64_t at = int64_t{work.Block<Shape::kBlocks>(p, i)} * p.num_steps;
       blocks_[i] = work.Weight(p) + (at + work.first_step) * p.step_bytes;
     }
   }
@@ -52,10 +54,9 @@ class QuantizedGemmLoader {
   // The next step.
   __device__ void LoadWeight(int stage) {
     const uint32_t full = shared_.full(stage);
-    ArriveExpectingBytes(full,
-                         Shape::kBoxes * Shape::kBoxBytes + Shape::kWarpgroups * p_.step_bytes);
+    ArriveExpectingBytes(full, Shape::kBoxes * Shape::kBoxBytes + Shape::kBlocks * p_.step_bytes);
 #pragma unroll
-    for (int i = 0; i < Shape::kWarpgroups; ++i) {
+    for (int i = 0; i < Shape::kBlocks; ++i) {
       CopyBytes(shared_.weight(stage) + i * p_.step_bytes, blocks_[i], p_.step_bytes, full);
       blocks_[i] += p_.step_bytes;
     }
@@ -86,10 +87,10 @@ class QuantizedGemmLoader {
   const QuantizedGemmShared<Shape>& shared_;
   const QuantizedGemmWork& work_;
   const uint16_t ctas_;
-  const uint8_t* blocks_[Shape::kWarpgroups];  // where their next steps are
+  const uint8_t* blocks_[Shape::kBlocks];  // where their next steps are
 };
 
-// A computing warpgroup.
+// A computing warpgroup, where rows are more than QuantizedFewRows takes.
 template <typename Shape>
 class QuantizedGemmComputation {
  public:
@@ -108,13 +109,7 @@ class QuantizedGemmComputation {
 
   // Leaves the sums in shared memory, of this CTA's share of in_features.
   __device__ void Run() {
-    if constexpr (Shape::kByWarps) {
-      if (Shape::kRows > kFragmentRows && work_.end_row - work_.first_row > kFragmentRows) {
-        RunByWarps<Shape::kFragments>();
-      } else {
-        RunByWarps<1>();
-      }
-    } else if constexpr (kIsSimple) {
+    if constexpr (kIsSimple) {
       RunSimply();
     } else {
       RunAhead();
@@ -139,60 +134,6 @@ class QuantizedGemmComputation {
   using Sums = float[1][kFragments][4];
   using Shared = QuantizedGemmShared<Shape>;
   using Operands = typename OperandMaker<Shape>::Operands;
-
-  static constexpr int kFragmentRows = 8;  // of x
-
-  // Each warp by itself, with kCount fragments of rows.
-  template <int kCount>
-  __device__ void RunByWarps() {
-    // Of matrix lane_ / 8 of four, next to each other: a row's 16 bytes.
-    const uint32_t line = lane_ % 8 * Shape::kLineBytes + ((lane_ / 8 ^ lane_ % 8) * 16);
-    for (int step = work_.first_step; step < work_.end_step; ++step) {
-      Wait(shared_.full(next_.index), next_.parity);
-#pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        Operands operands;
-        maker_.Load(Quarter(), part, source_);
-        maker_.Make(source_, operands);
-        MultiplyPart<kCount>(operands, part, line);
-        if constexpr (kScalesSums) {
-          if (maker_.IsAtGroup(part + 1)) AddGroupOfWarp<kCount>(operands);
-        }
-      }
-      __syncwarp();
-      Free(next_.index);
-      next_.Next(p_.num_stages);
-    }
-  }
-  template <int kCount>
-  __device__ void AddGroupOfWarp(const Operands& operands) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      AddScaledSums(sums_[0][0][i], operands.upper, operands.lower, total_[0][i]);
-#pragma unroll
-      for (float& sum : sums_[0][0][i]) sum = 0;
-    }
-  }
-  template <int kCount>
-  __device__ void MultiplyPart(const Operands& operands, int part, uint32_t line) {
-#pragma unroll
-    for (int fragment = 0; fragment < kCount; ++fragment) {
-      uint32_t pairs[2 * kGemms];
-      LoadXPairs<kGemms>(
-          part,
-          [&](int two_slices) {
-            const uint32_t box = shared_.x(next_.index, two_slices / 2);
-            return box + fragment * kFragmentRows * Shape::kLineBytes +
-                   (line ^ two_slices % 2 * 64);
-          },
-          pairs);
-#pragma unroll
-      for (int i = 0; i < kGemms; ++i) {
-        MultiplyAdd<Element>(operands.values[i], pairs[2 * i], pairs[2 * i + 1],
-                             sums_[0][0][fragment]);
-      }
-    }
-  }
 
   // What the next part is made of is read while the gemms of one run.
   __device__ void RunSimply() {
@@ -309,7 +250,7 @@ class QuantizedGemmComputation {
   }
   // By the scales of the weight's rows.
   __device__ void ScaleRows() {
-    const int block = work_.Block<Shape::kWarpgroups>(p_, warp_ / 4);
+    const int block = work_.Block<Shape::kBlocks>(p_, warp_ / 4);
     const float* const scales = work_.RowScales(p_) + block * kBlockRows + row_;
     const float upper = scales[0], lower = scales[8];
     const auto unscaled = [&](int i, int j) {
@@ -380,7 +321,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   if (threadIdx.x < Shape::kComputeThreads) {
     if constexpr (Shape::kMovesRegisters) TakeRegisters<Shape::kComputeRegisters>();
     WaitForPredecessor();
-    QuantizedGemmComputation<Shape>(p, shared, work).Run();
+    using Computation = std::conditional_t<Shape::kByWarps, QuantizedFewRows<Shape>,
+                                           QuantizedGemmComputation<Shape>>;
+    Computation(p, shared, work).Run();
     in_cluster ? PublishInCluster() : SyncSome(1, Shape::kComputeThreads);
     QuantizedOutput<Shape, QuantizedGemmShared<Shape>>(p, shared, work).Run();
   } else {

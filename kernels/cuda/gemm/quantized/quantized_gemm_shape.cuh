@@ -64,6 +64,7 @@ struct QuantizedShape {
   static constexpr int kScaledGroups = kGroupsOfStep < 0 ? -kGroupsOfStep : 0;
   static constexpr bool kScaledValues = kScaledGroups > 0;
   static constexpr bool kPowerScales = kGroupsOfStep == kPowerScaledGroups;
+  static constexpr bool kIsFloat4 = kValue == WeightValue::kFloat4;
   static constexpr bool kIsInt = kValue == WeightValue::kInt4 || kValue == WeightValue::kInt8;
   // Integers times their group's scale, rounded once: for many rows, whose gemms then never wait
   // for sums to be scaled.
@@ -83,16 +84,18 @@ struct QuantizedGemmShape : QuantizedShape<kWeightValue, ElementType, kTileRowsO
   using Base = QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep>;
   // Sums of groups are scaled and added up; else there are only those of all.
   static constexpr bool kScalesSums = Base::kGroups > 0 && !Base::kScaledInts;
-  // Of few rows: by warps (mma), each with 16 rows of the weight. They need not wait for each other
-  // as a warpgroup does, the compiler may make operands while others are multiplied, and a second
-  // fragment without rows of x is left out. More rows take the warpgroups' gemms, which read x
-  // themselves: a warp would have to load each of its fragments from shared memory for 16 rows of
-  // the weight alone.
+  // Of few rows: by warps (QuantizedFewRows), each with kStrips times 16 rows of the weight. More
+  // rows take the warpgroups' gemms, which read x themselves: a warp would have to load each of its
+  // fragments from shared memory for its few rows of the weight.
   static constexpr bool kByWarps = kRows <= 16;
+  static constexpr int kStrips = kByWarps ? 2 : 1;
 
-  // That compute, each a block of the weight: as many as registers allow, because a warp that has
-  // started gemms with operands in its registers does little else until they run.
-  static constexpr int kWarpgroups = kRows == 64 || (kRows == 128 && !kScalesSums) ? 4 : 2;
+  // That compute, each kStrips blocks of the weight: as many as registers allow, because a warp
+  // that has started gemms with operands in its registers does little else until they run.
+  static constexpr int kWarpgroups = kByWarps                                        ? 1
+                                     : kRows == 64 || (kRows == 128 && !kScalesSums) ? 4
+                                                                                     : 2;
+  static constexpr int kBlocks = kWarpgroups * kStrips;  // of a tile
   static constexpr int kComputeThreads = 128 * kWarpgroups;
   // Where sums take many registers, a whole warpgroup loads, which gives up its own.
   static constexpr bool kMovesRegisters = kRows >= 64;
@@ -101,8 +104,8 @@ struct QuantizedGemmShape : QuantizedShape<kWeightValue, ElementType, kTileRowsO
   // A CTA has what it starts with, in eights a thread: more would be waited for without end.
   static_assert(!kMovesRegisters || kComputeThreads * kComputeRegisters + 128 * kLoadRegisters <=
                                         kThreads * (65536 / kThreads / 8 * 8));
-  static constexpr int kCtasPerSm = kRows <= 16 ? 3 : kRows == 32 ? 2 : 1;
-  static constexpr int kTileFeatures = kWarpgroups * kBlockRows;
+  static constexpr int kCtasPerSm = kByWarps ? 4 : kRows == 32 ? 2 : 1;
+  static constexpr int kTileFeatures = kBlocks * kBlockRows;
   static constexpr int kLineBytes = 128;
   static constexpr int kBoxColumns = kLineBytes / 2;
   static constexpr int kBoxes = kStepColumns / kBoxColumns;
@@ -115,8 +118,7 @@ struct QuantizedGemmShape : QuantizedShape<kWeightValue, ElementType, kTileRowsO
   static constexpr int kSumsBytes = kRows * kSumsStride * 4;
 
   static constexpr int StageBytes(int step_bytes) {
-    return kBoxes * kBoxBytes +
-           (kWarpgroups * step_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return kBoxes * kBoxBytes + (kBlocks * step_bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   static constexpr int SharedBytes(int step_bytes, int num_stages) {
     const int ring_bytes = num_stages * StageBytes(step_bytes);
@@ -170,7 +172,12 @@ struct QuantizedGemmWork {
     const int rank = static_cast<int>(blockIdx.x) % cluster_size;
     split = rank % p.num_splits;
     share = rank / p.num_splits;
-    const int row_tile = static_cast<int>(blockIdx.x) / cluster_size;
+    // CTAs that run at the same time have the same rows of the weight; of experts the same rows of
+    // x, all of which L2 may not hold, and those of the expert's weight.
+    const int fast = static_cast<int>(blockIdx.x) / cluster_size;
+    const int slow = static_cast<int>(blockIdx.y);
+    const int row_tile = p.offsets == nullptr ? fast : slow;
+    tile = (p.offsets == nullptr ? slow : fast) * p.num_shares + share;
     first_row = row_tile * tile_rows;
     end_row = min(first_row + tile_rows, p.num_rows);
     if (p.offsets != nullptr) {
@@ -180,7 +187,6 @@ struct QuantizedGemmWork {
       first_row = rows.first_row;
       end_row = first_row + rows.num_rows;
     }
-    tile = static_cast<int>(blockIdx.y) * p.num_shares + share;
     first_step = split * p.num_steps / p.num_splits;
     end_step = (split + 1) * p.num_steps / p.num_splits;
   }
@@ -196,15 +202,15 @@ struct QuantizedGemmWork {
                                           expert * p.expert_bytes);
   }
 
-  // The block that a warpgroup of kWarpgroups multiplies with; beyond the last one, the last one
-  // again. Of a gated gemm the first half of them have gates.
-  template <int kWarpgroups>
-  __device__ int Block(const QuantizedGemmParams& p, int warpgroup) const {
-    if (p.num_gates == 0) return min(tile * kWarpgroups + warpgroup, p.num_blocks - 1);
-    constexpr int kHalf = kWarpgroups / 2;
+  // A block of the tile's kBlocks, among the weight's; beyond the last one, the last one again. Of
+  // a gated gemm the first half of them have gates.
+  template <int kBlocks>
+  __device__ int Block(const QuantizedGemmParams& p, int index) const {
+    if (p.num_gates == 0) return min(tile * kBlocks + index, p.num_blocks - 1);
+    constexpr int kHalf = kBlocks / 2;
     const int num_gate_blocks = p.num_gates / kBlockRows;
-    const int block = min(tile * kHalf + warpgroup % kHalf, num_gate_blocks - 1);
-    return warpgroup / kHalf * num_gate_blocks + block;
+    const int block = min(tile * kHalf + index % kHalf, num_gate_blocks - 1);
+    return index / kHalf * num_gate_blocks + block;
   }
   // The CTA of the cluster that has this share of the split, or this split of the share.
   __device__ int RankOfShare(const QuantizedGemmParams& p, int other) const {

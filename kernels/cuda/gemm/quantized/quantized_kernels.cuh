@@ -11,7 +11,7 @@ template <typename Shape>
 QuantizedKernel MakeQuantizedKernel() {
   return {.launch = QuantizedGemm<Shape>,
           .num_threads = Shape::kThreads,
-          .num_blocks = Shape::kWarpgroups,
+          .num_blocks = Shape::kBlocks,
           .stage_bytes = nullptr,
           .sums_bytes = nullptr,
           .shared_bytes = [](int step_bytes, int num_stages, int, int,
