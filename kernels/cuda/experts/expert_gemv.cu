@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kWarps * 32) ExpertGemv(const ExpertGemvParams
   const int lane = threadIdx.x % 32, row = lane / 4;
   const int k = static_cast<int>(threadIdx.x) / 32 * kSegment + lane % 4 * 8;
   for (int index = static_cast<int>(blockIdx.y);; index += static_cast<int>(gridDim.y)) {
-    const ExpertTile tile = FindExpertTile(p.offsets, p.num_experts, kRows, index);
+    const ExpertTile tile = FindExpertTile<false>(p.offsets, p.num_experts, kRows, index);
     if (tile.num_rows == 0) return;
     const Bits* const weight = p.weight + tile.expert * p.expert_stride;
     Rows rows;

@@ -67,8 +67,8 @@ struct SortParams {
 // Grid: a thread for each piece of a row. Bytes: each result once, x from L2.
 template <typename Piece>
 __global__ void __launch_bounds__(kRowGridThreads) SortRows(const SortParams p) {
-  ReleaseSuccessor();
   WaitForPredecessor();
+  ReleaseSuccessor();  // so that what follows finds Route complete
   const int64_t at = FirstElement(1) * static_cast<int64_t>(sizeof(Piece));
   if (at >= p.row_bytes) return;
   for (int64_t i = blockIdx.y; i < p.num_pairs; i += gridDim.y) {

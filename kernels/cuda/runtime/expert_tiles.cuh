@@ -15,34 +15,65 @@ struct ExpertTile {
   int first_row, num_rows;
 };
 
-// The tile numbered `index`, found by a warp alone; none of its rows exist beyond the last one.
-// Once Route is complete.
-__device__ inline ExpertTile FindExpertTile(const int32_t* offsets, int num_experts, int tile_rows,
-                                            int index) {
-  constexpr int kWarp = 32;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int per_lane = (num_experts + kWarp - 1) / kWarp;
-  const int begin = min(lane * per_lane, num_experts), end = min(begin + per_lane, num_experts);
-  const auto tiles_of = [&](int expert) {
-    return (offsets[expert + 1] - offsets[expert] + tile_rows - 1) / tile_rows;
-  };
-  int own = 0;
-#pragma unroll 4
-  for (int expert = begin; expert < end; ++expert) own += tiles_of(expert);
-  const int sum = UpToLane(own);
-  const unsigned int beyond = __ballot_sync(~0u, sum > index);
-  if (beyond == 0) return {0, 0, 0};
-  const int finder = __ffs(beyond) - 1;
-  int expert = begin, left = index - (sum - own);
-  if (lane == finder) {
-    for (int count = tiles_of(expert); left >= count; count = tiles_of(expert)) {
-      left -= count;
-      ++expert;
+// What a lane has of the experts: kCount that follow each other, or less.
+template <bool kIsEarly, int kCount>
+struct LaneExperts {
+  int offsets[kCount + 1];
+
+  __device__ LaneExperts(const int32_t* from, int num_experts) {
+#pragma unroll
+    for (int i = 0; i <= kCount; ++i) {
+      const int32_t* const at = from + min(First() + i, num_experts);
+      offsets[i] = kIsEarly ? __ldcg(at) : *at;
     }
   }
-  expert = __shfl_sync(~0u, expert, finder);
-  const int first = offsets[expert] + __shfl_sync(~0u, left, finder) * tile_rows;
-  return {expert, first, min(tile_rows, offsets[expert + 1] - first)};
+  static __device__ int First() { return static_cast<int>(threadIdx.x) % 32 * kCount; }
+  __device__ int NumTiles(int i, int tile_rows) const {
+    return (offsets[i + 1] - offsets[i] + tile_rows - 1) / tile_rows;
+  }
+  // Of these experts' tiles; there are more than `index`.
+  __device__ ExpertTile Find(int index, int tile_rows) const {
+    ExpertTile tile = {};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int count = NumTiles(i, tile_rows);
+      if (index >= 0 && index < count) {
+        const int row = offsets[i] + index * tile_rows;
+        tile = {First() + i, row, min(tile_rows, offsets[i + 1] - row)};
+      }
+      index -= count;
+    }
+    return tile;
+  }
+};
+
+template <bool kIsEarly, int kCount>
+__device__ ExpertTile FindAmongLanes(const int32_t* offsets, int num_experts, int tile_rows,
+                                     int index) {
+  const LaneExperts<kIsEarly, kCount> experts(offsets, num_experts);
+  int own = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) own += experts.NumTiles(i, tile_rows);
+  const int up_to_lane = UpToLane(own);
+  const unsigned int beyond = __ballot_sync(~0u, up_to_lane > index);
+  if (beyond == 0) return {};
+  const ExpertTile tile = experts.Find(index - (up_to_lane - own), tile_rows);
+  const int finder = __ffs(beyond) - 1;
+  return {__shfl_sync(~0u, tile.expert, finder), __shfl_sync(~0u, tile.first_row, finder),
+          __shfl_sync(~0u, tile.num_rows, finder)};
+}
+
+// The tile numbered `index`, found by a warp; none of its rows exist beyond the last one. Once
+// Route is complete. kIsEarly: that is known before the kernel's own wait (kernels/cuda/README.md),
+// so offsets are read past L1, where a step's before may be.
+template <bool kIsEarly>
+__device__ ExpertTile FindExpertTile(const int32_t* offsets, int num_experts, int tile_rows,
+                                     int index) {
+  static_assert(RouterRule::kMaxExperts == 32 * 32);
+  if (num_experts <= 32) return FindAmongLanes<kIsEarly, 1>(offsets, num_experts, tile_rows, index);
+  if (num_experts <= 128)
+    return FindAmongLanes<kIsEarly, 4>(offsets, num_experts, tile_rows, index);
+  return FindAmongLanes<kIsEarly, 32>(offsets, num_experts, tile_rows, index);
 }
 
 // In shared memory: how many tiles the experts before each have.

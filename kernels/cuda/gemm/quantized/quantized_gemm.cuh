@@ -311,16 +311,23 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
     QuantizedGemm(const __grid_constant__ QuantizedGemmParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ uint8_t raw[];
+  __shared__ ExpertTile rows;  // of experts; Route is complete (kernels/cuda/README.md)
   const QuantizedGemmShared<Shape> shared(raw, p);
-  ReleaseSuccessor();
-  if (threadIdx.x == 0) shared.InitMbarriers(p);
+  if (p.offsets == nullptr) ReleaseSuccessor();
+  if (threadIdx.x == 32) shared.InitMbarriers(p);
+  if (p.offsets != nullptr && threadIdx.x < 32) {
+    const ExpertTile found =
+        FindExpertTile<true>(p.offsets, p.num_experts, Shape::kRows, QuantizedGemmWork::RowTile(p));
+    if (threadIdx.x == 0) rows = found;
+  }
   const bool in_cluster = p.num_splits * p.num_shares > 1;
   in_cluster ? SyncCluster() : __syncthreads();
-  const QuantizedGemmWork work(p, Shape::kRows);
+  const QuantizedGemmWork work(p, Shape::kRows, rows);
   if (work.IsEmpty()) return;
   if (threadIdx.x < Shape::kComputeThreads) {
     if constexpr (Shape::kMovesRegisters) TakeRegisters<Shape::kComputeRegisters>();
     WaitForPredecessor();
+    if (p.offsets != nullptr) ReleaseSuccessor();
     using Computation = std::conditional_t<Shape::kByWarps, QuantizedFewRows<Shape>,
                                            QuantizedGemmComputation<Shape>>;
     Computation(p, shared, work).Run();

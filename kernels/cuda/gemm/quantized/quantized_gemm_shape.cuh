@@ -167,28 +167,33 @@ struct QuantizedGemmWork {
   int first_row, end_row, tile;
   int first_step, end_step;
 
-  __device__ QuantizedGemmWork(const QuantizedGemmParams& p, int tile_rows) {
+  // rows: of experts, those of RowTile.
+  __device__ QuantizedGemmWork(const QuantizedGemmParams& p, int tile_rows,
+                               const ExpertTile& rows) {
     const int cluster_size = p.num_splits * p.num_shares;
     const int rank = static_cast<int>(blockIdx.x) % cluster_size;
     split = rank % p.num_splits;
     share = rank / p.num_splits;
-    // CTAs that run at the same time have the same rows of the weight; of experts the same rows of
-    // x, all of which L2 may not hold, and those of the expert's weight.
-    const int fast = static_cast<int>(blockIdx.x) / cluster_size;
-    const int slow = static_cast<int>(blockIdx.y);
-    const int row_tile = p.offsets == nullptr ? fast : slow;
-    tile = (p.offsets == nullptr ? slow : fast) * p.num_shares + share;
-    first_row = row_tile * tile_rows;
+    tile = (p.offsets == nullptr ? Slow() : Fast(p)) * p.num_shares + share;
+    first_row = RowTile(p) * tile_rows;
     end_row = min(first_row + tile_rows, p.num_rows);
     if (p.offsets != nullptr) {
-      WaitForPredecessor();
-      const ExpertTile rows = FindExpertTile(p.offsets, p.num_experts, tile_rows, row_tile);
       expert = rows.expert;
       first_row = rows.first_row;
       end_row = first_row + rows.num_rows;
     }
     first_step = split * p.num_steps / p.num_splits;
     end_step = (split + 1) * p.num_steps / p.num_splits;
+  }
+
+  // CTAs that run at the same time have the same rows of the weight; of experts the same rows of x,
+  // all of which L2 may not hold, and those of the expert's weight.
+  static __device__ int Fast(const QuantizedGemmParams& p) {
+    return static_cast<int>(blockIdx.x) / (p.num_splits * p.num_shares);
+  }
+  static __device__ int Slow() { return static_cast<int>(blockIdx.y); }
+  static __device__ int RowTile(const QuantizedGemmParams& p) {
+    return p.offsets == nullptr ? Fast(p) : Slow();
   }
 
   // Of experts: there are more CTAs than tiles.

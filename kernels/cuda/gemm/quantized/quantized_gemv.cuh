@@ -240,13 +240,25 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
     QuantizedGemv(const __grid_constant__ QuantizedGemmParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) uint8_t raw_gemv[];
-  ReleaseSuccessor();
-  const QuantizedGemvWork work(p);
+  __shared__ ExpertTile rows;
+  if (p.offsets == nullptr) {
+    ReleaseSuccessor();
+  } else {  // Route is complete (kernels/cuda/README.md)
+    const auto row_tile = static_cast<int>(blockIdx.z);
+    if (threadIdx.x < 32) {
+      const ExpertTile found =
+          FindExpertTile<true>(p.offsets, p.num_experts, kMaxQuantizedGemvRows, row_tile);
+      if (threadIdx.x == 0) rows = found;
+    }
+    __syncthreads();
+  }
+  const QuantizedGemvWork work(p, rows);
   if (work.num_rows == 0) return;  // of experts: there are more CTAs than tiles of rows
   const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.num_steps);
   QuantizedGemvWarp<Shape> warp(p, shared, work);
   warp.Begin(work);
   WaitForPredecessor();
+  if (p.offsets != nullptr) ReleaseSuccessor();
   BringX<Shape>(p, shared, work);
   __syncthreads();
   const QuantizedGemvOutput<Shape> output(p, shared, work);

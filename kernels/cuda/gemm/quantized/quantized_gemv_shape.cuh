@@ -62,14 +62,12 @@ struct QuantizedGemvWork {
   int expert = 0;
   int first_row = 0, num_rows;  // of x, of this CTA
 
-  __device__ explicit QuantizedGemvWork(const QuantizedGemmParams& p)
+  // rows: of experts, those of the tile blockIdx.z.
+  __device__ QuantizedGemvWork(const QuantizedGemmParams& p, const ExpertTile& rows)
       : split(static_cast<int>(blockIdx.x)),
         unit_shift(Log2(p.num_strips / kGemvWarpStrips)),
         num_rows(p.num_rows) {
     if (p.offsets != nullptr) {
-      WaitForPredecessor();
-      const ExpertTile rows = FindExpertTile(p.offsets, p.num_experts, kMaxQuantizedGemvRows,
-                                             static_cast<int>(blockIdx.z));
       expert = rows.expert, first_row = rows.first_row, num_rows = rows.num_rows;
     }
     const int shift = Log2(p.num_splits);
