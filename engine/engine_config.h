@@ -57,6 +57,7 @@ struct EngineConfig {
   // Steps in which each sequence has one of these many query tokens (ascending) are captured as far
   // as the attention path can be: 1 for decodes.
   std::vector<int32_t> uniform_query_lens = {1};
+  bool count_experts = false;                   // that tokens choose: EngineMetrics::expert_tokens
   bool autotune = true;                         // measure how to compute them, at start
   bool async_scheduling = true;                 // schedule step N+1 while step N runs
   std::optional<AttentionPath> attention_path;  // unset: chosen at start

@@ -28,12 +28,16 @@ Engine::Impl::Impl(const EngineConfig& config, std::unique_ptr<EngineParts> part
       inbox_(std::make_shared<Inbox>()),
       streams_(std::make_shared<StreamBounds>(MostStreams(config, *parts))),
       queue_(config.max_num_queued_reqs, config.max_num_queued_tokens),
-      metrics_(parts->model.max_model_len),
+      metrics_(parts->model.max_model_len,
+               config.count_experts ? NumExperts(parts->model.config) : std::vector<int32_t>()),
       parts_(std::move(parts)),
       kv_events_(parts_->scheduler.get(), config.kv_event_limits),
       watchdog_(config.watchdog_timeout, [this] { FailHung(); }) {
   parts_->scheduler->SetQueueObserver(
       [this](const QueueChange& change) { queue_changes_.push_back(change); });
+  if (const int64_t* const counts = parts_->runner->expert_counts(); counts != nullptr) {
+    metrics_.expert_tokens.Begin(counts);  // of the warm-up
+  }
   PublishStatus();
   thread_ = std::thread([this] { Run(); });
 }
@@ -177,6 +181,9 @@ bool Engine::Impl::Step() {
       return false;
     }
     steps_.End(MonotonicNow(), &metrics_);
+    if (const int64_t* const counts = runner.expert_counts(); counts != nullptr) {
+      metrics_.expert_tokens.Update(counts);
+    }
     const uint64_t step = result->step;
     result_stage.End(step, StepStage::kWait);
     scheduler.Commit(*std::move(result));

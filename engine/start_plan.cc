@@ -209,6 +209,11 @@ absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFact
   plan.min_prefix_tokens = MinPrefixTokens(config, plan);
   plan.late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
   RETURN_IF_ERROR(CheckStates(config, model.config));
+  plan.counts_experts = config.count_experts;
+  if (config.count_experts && MostExperts(model.config) == 0) {
+    return absl::OutOfRangeError(
+        "--expert-load-metrics: this model is no mixture of experts; leave it out");
+  }
   plan.state_layout =
       MakeStateLayout(model.config, model.dtype, ChooseStateDType(config, model.config));
   if (!plan.state_layout.empty()) RETURN_IF_ERROR(AddStates(config, device.memory, &plan));
@@ -219,7 +224,8 @@ DecoderLimits DecoderLimitsFor(const StartPlan& plan, int64_t max_model_len) {
   return {.max_num_batched_tokens = plan.step.max_num_batched_tokens,
           .max_logit_rows = plan.step.max_num_seqs,
           .max_model_len = max_model_len,
-          .device = plan.device};
+          .device = plan.device,
+          .counts_experts = plan.counts_experts};
 }
 
 ModelRunnerConfig RunnerSizes(const StartPlan& plan, int64_t max_model_len) {

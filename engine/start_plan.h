@@ -28,6 +28,7 @@ struct StartPlan {
   StateLayout state_layout;     // empty: no layer keeps a state
   int64_t num_state_slots = 0;  // of running sequences, and of snapshots
   Weights::Sizes weights;       // at most
+  bool counts_experts = false;
   // Prefixes that decodes share are read once where that spares so many tokens; 0: never.
   int64_t min_prefix_tokens = 0;
   // On a GPU what graphs, plans and the code of kernels usually take: an allowance, until they are

@@ -191,6 +191,9 @@ void CheckArgs(const RouteArgs& args) {
   CheckMatrix(args.logits, DType::kF32, args.out.num_tokens(), rule.num_experts);
   if (!args.correction.empty()) CheckParameters(args.correction, {rule.num_experts});
   if (!args.expert_scales.empty()) CheckParameters(args.expert_scales, {rule.num_experts});
+  if (args.counts.empty()) return;
+  CHECK(args.counts.dtype() == DType::kI64);
+  CHECK_EQ(args.counts.num_elements(), rule.num_experts);
 }
 
 void CheckArgs(const ExpertsGatedLinearArgs& args) {

@@ -57,6 +57,10 @@ struct RouteArgs {
   RouterRule rule;
   Tensor correction = {};     // [num_experts] float32, or empty
   Tensor expert_scales = {};  // [num_experts] float32, or empty: multiply the experts' weights
+  // [num_experts] int64, or empty: to each is added how many of the tokens have chosen it, but for
+  // those that only pad a step, whose slot (StoreHeadsArgs) is negative.
+  Tensor counts = {};
+  const int64_t* slots = nullptr;  // [num_tokens], or null: no token pads
   Routing out;
 };
 

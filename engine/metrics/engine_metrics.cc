@@ -1,5 +1,7 @@
 #include "engine/metrics/engine_metrics.h"
 
+#include <utility>
+
 namespace quire {
 
 namespace {
@@ -44,7 +46,7 @@ std::vector<double> TokenCountBuckets(int64_t most) {
   return buckets;
 }
 
-EngineMetrics::EngineMetrics(int64_t max_model_len)
+EngineMetrics::EngineMetrics(int64_t max_model_len, std::vector<int32_t> num_experts)
     : time_to_first_token(FirstTokenBuckets()),
       inter_token_latency(TokenBuckets()),
       e2e_latency(RequestBuckets()),
@@ -60,6 +62,7 @@ EngineMetrics::EngineMetrics(int64_t max_model_len)
       request_longest(TokenCountBuckets(max_model_len)),
       step_tokens({1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}),
       step_sequences({1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}),
-      step_seconds{Histogram(StepBuckets()), Histogram(StepBuckets()), Histogram(StepBuckets())} {}
+      step_seconds{Histogram(StepBuckets()), Histogram(StepBuckets()), Histogram(StepBuckets())},
+      expert_tokens(std::move(num_experts)) {}
 
 }  // namespace quire

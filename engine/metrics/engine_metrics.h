@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/metrics/counter.h"
+#include "engine/metrics/expert_tokens.h"
 #include "scheduler/request.h"
 
 namespace quire {
@@ -21,7 +22,8 @@ inline constexpr int kNumFinishReasons = 5;  // of FinishReason
 std::vector<double> TokenCountBuckets(int64_t most);
 
 struct EngineMetrics {
-  explicit EngineMetrics(int64_t max_model_len);
+  // num_experts: ExpertTokens'; empty where they are not counted.
+  explicit EngineMetrics(int64_t max_model_len, std::vector<int32_t> num_experts = {});
 
   // Of sequences that have their first token.
   Counter prompt_tokens;
@@ -55,6 +57,8 @@ struct EngineMetrics {
   // The device's time, as far as the host sees it: since the step's launch or the end of the step
   // before, whichever is later.
   std::array<Histogram, kNumStepKinds> step_seconds;  // by StepKind
+
+  ExpertTokens expert_tokens;
 };
 
 }  // namespace quire

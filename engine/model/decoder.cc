@@ -51,6 +51,11 @@ void Decoder::Carve(MemoryCarver* carver) {
   per_layer_input_.Carve(carver);
   logit_hidden_ = carver->TakeTensor(context_.dtype, {limits.max_logit_rows, c.hidden_size});
   logits_ = carver->TakeTensor(DType::kF32, {limits.max_logit_rows, c.vocab_size});
+  const int64_t num_experts = MostExperts(c);
+  if (limits.counts_experts && num_experts > 0) {
+    expert_counts_ =
+        carver->TakeTensor(DType::kI64, {static_cast<int64_t>(c.layers.size()), num_experts});
+  }
 }
 
 void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena,
@@ -86,6 +91,7 @@ void Decoder::Embed(Stream& stream, const DecoderInputs& inputs) {
   residual_ = Rows(residual_memory_, inputs.num_tokens);
   output_waits_ = false;
   logits_indices_ = inputs.logits_indices;
+  slots_ = inputs.slot_mapping.empty() ? nullptr : inputs.slot_mapping.front();
   context_.ops->Embedding(stream, {.input_ids = inputs.input_ids,
                                    .row_last_token = inputs.row_last_token,
                                    .table = &weights_->embedding(),
@@ -265,13 +271,22 @@ void Decoder::RunMlp(Stream& stream, int layer, const Normed& x) {
       return gated_mlp_.Run(stream, weights.gated_mlp, x.tensor(), hidden_);
     case MlpKind::kRouted:
       return routed_mlp_.Run(stream, routed, config.routed,
-                             {.router_rows = x.rows, .rows = x.rows, .shared_rows = x.tensor()},
+                             {.router_rows = x.rows,
+                              .rows = x.rows,
+                              .shared_rows = x.tensor(),
+                              .counts = CountsOf(layer)},
                              hidden_);
     case MlpKind::kGatedAndRouted:
       gated_mlp_.Run(stream, weights.gated_mlp, x.tensor(), hidden_);
-      return side_experts_.Run(stream, weights.side_experts, routed, config.routed, residual_,
-                               hidden_);
+      return side_experts_.Run(stream, weights.side_experts, routed, config.routed, CountsOf(layer),
+                               residual_, hidden_);
   }
+}
+
+ExpertCounts Decoder::CountsOf(int layer) const {
+  if (expert_counts_.empty()) return {};
+  const int64_t num_experts = context_.config->layers[layer].routed.router.num_experts;
+  return {Begin(Rows(expert_counts_, 1, layer), {num_experts}), slots_};
 }
 
 // hidden_ = what the layer adds of its own input of each token.
@@ -294,6 +309,7 @@ void Decoder::KeepResidualRows(Stream& stream, const DecoderInputs& inputs) {
   residual_ = kept;
   hidden_ = Rows(residual_memory_, inputs.num_logit_rows);
   logits_indices_ = nullptr;
+  slots_ = nullptr;
 }
 
 Tensor Decoder::Logits(Stream& stream, int64_t first_row, int64_t num_rows) {

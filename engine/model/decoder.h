@@ -58,6 +58,10 @@ class Decoder {
   // (num_rows <= max_logit_rows): [num_rows, vocab_size] float32, valid until the next call.
   Tensor Logits(Stream& stream, int64_t first_row, int64_t num_rows);
 
+  // [num_layers, the most experts of a layer] int64 in device memory: how many tokens of all steps
+  // have chosen each expert. Empty unless DecoderLimits::counts_experts.
+  const Tensor& expert_counts() const { return expert_counts_; }
+
   int64_t size_bytes() const { return memory_.size_bytes(); }  // activations, logits and tables
 
  private:
@@ -97,6 +101,7 @@ class Decoder {
   bool IsLast(int layer) const;
   void AddParallelMlp(Stream& stream, int layer, const Normed& attention_x);
   void RunMlp(Stream& stream, int layer, const Normed& x);
+  ExpertCounts CountsOf(int layer) const;
   void RunPerLayerInput(Stream& stream, int layer, const DecoderInputs& inputs);
   void KeepResidualRows(Stream& stream, const DecoderInputs& inputs);
 
@@ -113,12 +118,14 @@ class Decoder {
   Tensor residual_;  // [num_rows, hidden_size]
   bool output_waits_ = false;  // hidden_ is a block's output, which is not in residual_ yet
   const int32_t* logits_indices_ = nullptr;  // null: the rows are those with logits
+  const int64_t* slots_ = nullptr;           // of the rows; null: none of them pads
   DeviceBuffer memory_;                      // of everything below and of the blocks
   Tensor hidden_memory_;                     // [max_num_batched_tokens, hidden_size]
   void* normed_memory_ = nullptr;            // Float8Rows of as many, of quantized models
   Tensor residual_memory_;                   // [max_num_batched_tokens, hidden_size]
   Tensor logit_hidden_;                      // [max_logit_rows, hidden_size]
   Tensor logits_;                            // [max_logit_rows, vocab_size] float32
+  Tensor expert_counts_;
 };
 
 }  // namespace quire

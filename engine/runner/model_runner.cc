@@ -118,6 +118,9 @@ absl::Status ModelRunner::AllocateStepBuffers() {
     ASSIGN_OR_RETURN(buffers.metadata, device.AllocatePinned(metadata_bytes_));
     RETURN_IF_ERROR(buffers.staging.Allocate(device, staging_.size_bytes()));
     ASSIGN_OR_RETURN(buffers.outputs, device.AllocatePinned(outputs_.size_bytes()));
+    if (!decoder_.expert_counts().empty()) {
+      ASSIGN_OR_RETURN(buffers.expert_counts, device.AllocatePinned(ExpertCountBytes()));
+    }
     ASSIGN_OR_RETURN(buffers.done, device.CreateEvent(/*timed=*/config_.trace != nullptr));
     if (config_.trace != nullptr) {
       ASSIGN_OR_RETURN(buffers.begun, device.CreateEvent(/*timed=*/true));
@@ -268,7 +271,14 @@ void ModelRunner::EnqueueSampling(const BatchMetadata& batch) {
   }
 }
 
+int64_t ModelRunner::ExpertCountBytes() const {
+  return decoder_.expert_counts().num_elements() * static_cast<int64_t>(sizeof(int64_t));
+}
+
 void ModelRunner::CopyOutputs(StepBuffers& buffers) {
+  if (const Tensor& counts = decoder_.expert_counts(); !counts.empty()) {
+    stream_->CopyToHost(buffers.expert_counts.data(), counts.data(), ExpertCountBytes());
+  }
   const int64_t rows = buffers.batch.num_logit_rows;
   if (rows == 0) return;
   const OutputArrays device = OutputsAt(outputs_.data());
@@ -334,6 +344,7 @@ absl::StatusOr<StepResult> ModelRunner::Wait() {
   --num_in_flight_;
   RETURN_IF_ERROR(buffers.done->Wait());
   if (config_.trace != nullptr) TraceDevice(buffers);
+  if (!decoder_.expert_counts().empty()) expert_counts_ = buffers.expert_counts.as<int64_t>();
   const OutputArrays outputs = OutputsAt(buffers.outputs.data());
   const BatchArrays staged = BatchLayout(buffers.batch.shape).At(buffers.metadata.data());
   StepResult result;

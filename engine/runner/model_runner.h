@@ -58,6 +58,10 @@ class ModelRunner {
   absl::StatusOr<StepResult> Wait();
 
   int num_in_flight() const { return num_in_flight_; }
+
+  // Decoder::expert_counts after the step that Wait has told of last; null where nobody counts, or
+  // before the first. Until the next Submit.
+  const int64_t* expert_counts() const { return expert_counts_; }
   int64_t size_bytes() const;  // device memory of metadata, block tables, sampling state
 
   // Device memory that graphs captured while serving may take. Where it is gone steps run without.
@@ -71,9 +75,10 @@ class ModelRunner {
   // Pinned host memory of one step in flight. The sampling rows in `metadata` also say which
   // logprobs the results owe.
   struct StepBuffers {
-    DeviceBuffer metadata;  // BatchLayout, the largest shape
-    StagingArea staging;    // of what goes ahead of the metadata
-    DeviceBuffer outputs;   // OutputArrays
+    DeviceBuffer metadata;       // BatchLayout, the largest shape
+    StagingArea staging;         // of what goes ahead of the metadata
+    DeviceBuffer outputs;        // OutputArrays
+    DeviceBuffer expert_counts;  // Decoder::expert_counts
     std::unique_ptr<Event> done;
     std::unique_ptr<Event> begun;  // with a trace: before the step's first operation
     uint64_t step = 0;
@@ -106,6 +111,7 @@ class ModelRunner {
   void EnqueueUniform(UniformSize size) { EnqueueStep(FullUniformBatch(config_.limits, size)); }
   void EnqueueSampling(const BatchMetadata& batch);
   void CopyOutputs(StepBuffers& buffers);
+  int64_t ExpertCountBytes() const;
   void TraceDevice(const StepBuffers& buffers);
   SequenceResult ResultOf(const LogitRows& rows, const SamplingRow* sampling,
                           const OutputArrays& outputs) const;
@@ -133,6 +139,7 @@ class ModelRunner {
   std::unique_ptr<Event> trace_origin_;
   int next_buffers_ = 0;  // of the next Submit
   int num_in_flight_ = 0;
+  const int64_t* expert_counts_ = nullptr;
 };
 
 }  // namespace quire

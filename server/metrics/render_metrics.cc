@@ -197,6 +197,17 @@ void RenderSteps(const EngineMetrics& engine, MetricText& text) {
   text.AddHistogram(engine.step_seconds[2].Read(), {{"kind", "mixed"}});
 }
 
+void RenderExperts(const ExpertTokens& experts, MetricText& text) {
+  if (experts.num_experts().empty()) return;
+  text.Begin("quire_expert_tokens_total", kCounter, "Tokens that have chosen an expert.");
+  for (size_t layer = 0; layer < experts.num_experts().size(); ++layer) {
+    for (int32_t expert = 0; expert < experts.num_experts()[layer]; ++expert) {
+      text.Add(Number(experts.Of(layer, expert)),
+               {{"layer", absl::StrCat(layer)}, {"expert", absl::StrCat(expert)}});
+    }
+  }
+}
+
 void RenderCalls(const MetricSources& sources, MetricText& text) {
   const ServerMetrics& server = *sources.server;
   text.Begin("quire_requests_refused_total", kCounter,
@@ -268,6 +279,7 @@ std::string RenderMetrics(const MetricSources& sources, MetricFormat format) {
   RenderTimes(sources, text);
   RenderRequests(*sources.engine, text);
   RenderSteps(*sources.engine, text);
+  RenderExperts(sources.engine->expert_tokens, text);
   RenderCalls(sources, text);
   RenderSpans(*sources.server, text);
   RenderServer(sources, text);

@@ -65,6 +65,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.kv_cache_memory_bytes = settings.kv_cache_memory_bytes;
   config.enable_prefix_caching = settings.enable_prefix_caching;
   config.enforce_eager = settings.enforce_eager;
+  config.count_experts = settings.expert_load_metrics;
   config.autotune = settings.autotune;
   if (!settings.cascade_attention) config.min_prefix_tokens = 0;
   config.watchdog_timeout = WatchdogTimeout(settings, config.device);

@@ -202,6 +202,9 @@ std::vector<Setting> ServingSettings() {
       {"enable-tokenizer-info-endpoint", kServing, SwitchField{&S::enable_tokenizer_info_endpoint},
        "Serve /tokenizer_info: the model's tokenizer_config.json with its chat template, for "
        "whoever may use the model."},
+      {"expert-load-metrics", kServing, SwitchField{&S::expert_load_metrics},
+       "Count how many tokens choose each expert of a mixture, for /metrics "
+       "(quire_expert_tokens_total): a sample for each expert of each layer."},
       {"otlp-traces-endpoint", kServing, TextField{&S::otlp_traces_endpoint},
        "Send a trace of each request to this OpenTelemetry collector, by OTLP over gRPC: "
        "http://HOST:4317, or https:// for TLS. Never text.",

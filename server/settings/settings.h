@@ -44,6 +44,7 @@ struct Settings {
   int64_t block_size = 16;
   std::string attention_backend = "auto";
   bool enforce_eager = false;
+  bool expert_load_metrics = false;
   bool cascade_attention = true;
   bool autotune = true;
 

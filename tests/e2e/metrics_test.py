@@ -256,6 +256,38 @@ class DocumentsTest(MetricsTestCase):
         self.assertEqual(rows, self.told.types)
 
 
+class ExpertLoadTest(MetricsTestCase):
+    """A mixture whose first layer has no experts."""
+
+    MODEL = ROOT / "tests/engine/model/golden/glm4_moe_plain"
+    FLAGS = ("--model", str(MODEL), "--skip-tokenizer-init", "--expert-load-metrics")
+
+    def test_every_token_that_is_computed_chooses_its_experts(self):
+        config = json.loads((self.MODEL / "config.json").read_text())
+        layers, dense = config["num_hidden_layers"], config["first_k_dense_replace"]
+        top_k, experts = config["num_experts_per_tok"], config["n_routed_experts"]
+        name = "quire_expert_tokens_total"
+        page = self.page()
+        self.assertEqual(page.types[name], "counter")
+        self.assertEqual({int(dict(labels)["layer"]) for other, labels in page.samples if other == name},
+                         set(range(dense, layers)))
+        for layer in range(dense, layers):
+            self.assertEqual(page.value(name, layer=str(layer)), 0, "the warm-up counts")
+        prompt, answer = list(range(1, 22)), 6
+        self.generate(ids_request(prompt, answer))
+        self.server.wait_until_idle()
+        page = self.page()
+        for layer in range(dense, layers):
+            tokens = answer if layer == layers - 1 else len(prompt) + answer - 1
+            self.assertEqual(page.value(name, layer=str(layer)), tokens * top_k, f"layer {layer}")
+            self.assertEqual(sum(other == name and dict(labels)["layer"] == str(layer)
+                                 for other, labels in page.samples), experts)
+
+    def test_a_dense_model_has_none_to_count(self):
+        with self.assertRaisesRegex(RuntimeError, "--expert-load-metrics: this model is no mixture of experts"):
+            Server("--expert-load-metrics")
+
+
 class AccessTest(unittest.TestCase):
     KEYS = {"inference": "k" * 20, "admin": "a" * 20}
 

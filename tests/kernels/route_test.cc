@@ -97,6 +97,8 @@ class RouteTest : public KernelTest {
                  .rule = rule,
                  .correction = correction.empty() ? Tensor() : device_correction.tensor,
                  .expert_scales = expert_scales.empty() ? Tensor() : device_scales.tensor,
+                 .counts = counts_,
+                 .slots = slots_,
                  .out = {.experts = Tensor(experts.data(), DType::kI32, {num_tokens, rule.top_k}),
                          .weights = Tensor(weights.data(), DType::kF32, {num_tokens, rule.top_k}),
                          .pairs = Tensor(pairs.data(), DType::kI32, {num_pairs}),
@@ -106,6 +108,9 @@ class RouteTest : public KernelTest {
             .offsets = Download<int32_t>(offsets.data(), rule.num_experts + 1),
             .weights = Download<float>(weights.data(), num_pairs)};
   }
+
+  Tensor counts_;  // of Run
+  const int64_t* slots_ = nullptr;
 
   void ExpectSorted(const Result& result, const RouterRule& rule) {
     reference::Routed routed = {
@@ -161,6 +166,29 @@ TEST_P(RouteTest, MatchesPlainLoops) {
     for (int64_t num_tokens : {1, 2, 7, 64, 300}) {
       ExpectMatchesReference(c, num_tokens);
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Those of several calls add up; tokens that pad a step do not count.
+TEST_P(RouteTest, CountsWhatTokensChoose) {
+  for (const int64_t num_tokens : {1, 5, 64, 300}) {
+    SCOPED_TRACE(testing::Message() << num_tokens << " tokens");
+    const RouteCase& c = RouteCases()[0];
+    const RouterRule& rule = c.rule;
+    std::vector<int64_t> slots(num_tokens), expected(rule.num_experts, 7);
+    for (int64_t t = 0; t < num_tokens; ++t) slots[t] = t % 3 == 1 ? -1 : t;
+    const DeviceBuffer device_slots = Upload(slots);
+    const DeviceBuffer counts = Upload(expected);
+    counts_ = Tensor(counts.data(), DType::kI64, {rule.num_experts});
+    for (const int64_t* const of : {device_slots.as<int64_t>(), static_cast<int64_t*>(nullptr)}) {
+      slots_ = of;
+      const Result result = Run(c, LogitsOfAGrid(num_tokens * rule.num_experts, 5), num_tokens,
+                                rule.num_experts, {}, {});
+      for (int64_t i = 0; i < num_tokens * rule.top_k; ++i) {
+        if (of == nullptr || slots[i / rule.top_k] >= 0) ++expected[result.experts[i]];
+      }
+      ASSERT_EQ(Download<int64_t>(counts.data(), rule.num_experts), expected);
     }
   }
 }

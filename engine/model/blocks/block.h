@@ -18,6 +18,7 @@ struct DecoderLimits {
   int64_t max_logit_rows;          // rows of logits computed at once
   int64_t max_model_len;           // positions the rope table covers
   DeviceKind device;               // whose kernels need room
+  bool counts_experts = false;     // Decoder::expert_counts
 };
 
 struct BlockContext {

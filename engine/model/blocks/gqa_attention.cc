@@ -97,7 +97,8 @@ KvCacheView Scaled(KvCacheView kv_cache, const GqaWeights& weights) {
 }
 
 void GqaAttention::Carve(MemoryCarver* carver) {
-  const auto& [max_num_batched_tokens, max_logit_rows, max_model_len, device] = context_.limits;
+  const int64_t max_num_batched_tokens = context_.limits.max_num_batched_tokens;
+  const int64_t max_model_len = context_.limits.max_model_len;
   for (const RopeConfig& rope : context_.config->ropes) {
     cos_sin_.push_back(carver->TakeTensor(DType::kF32, {max_model_len, rope.rotary_dim}));
     const bool scales = rope.query_scale_beta > 0;

@@ -136,6 +136,8 @@ void RoutedMlp::Run(Stream& stream, const RoutedMlpWeights& weights, const Route
                                .rule = layer.router,
                                .correction = weights.correction,
                                .expert_scales = weights.expert_scales,
+                               .counts = x.counts.counts,
+                               .slots = x.counts.slots,
                                .out = routing});
   const Tensor inner = Begin(inner_, {num_pairs, layer.intermediate_size});
   context_.ops->ExpertsGatedLinear(

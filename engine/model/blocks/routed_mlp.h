@@ -24,6 +24,12 @@ struct RoutedMlpWeights {
 void PlanWeights(const ModelConfig& config, const RoutedMlpConfig& layer, RoutedMlpWeights* weights,
                  ModulePlanner& planner);
 
+// RouteArgs' of a layer; empty where nobody counts.
+struct ExpertCounts {
+  Tensor counts;
+  const int64_t* slots = nullptr;
+};
+
 class RoutedMlp {
  public:
   // `shared` runs the experts that all tokens have, and must outlive this.
@@ -38,6 +44,7 @@ class RoutedMlp {
     Tensor router_rows;  // [num_tokens, hidden_size]
     Tensor rows;         // for the experts: the same, or another norm's
     Tensor shared_rows;  // for the shared expert, where there is one: the same, or Float8Rows
+    ExpertCounts counts = {};
   };
   // out = MLP(x), [num_tokens, hidden_size]; x may be out.
   void Run(Stream& stream, const RoutedMlpWeights& weights, const RoutedMlpConfig& layer,

@@ -28,15 +28,17 @@ void SideExperts::Carve(MemoryCarver* carver) {
 
 void SideExperts::Run(Stream& stream, const SideExpertsWeights& weights,
                       const RoutedMlpWeights& experts, const RoutedMlpConfig& config,
-                      const Tensor& hidden, const Tensor& out) const {
+                      const ExpertCounts& counts, const Tensor& hidden, const Tensor& out) const {
   const int64_t num_tokens = hidden.dim(0);
   const Tensor router_rows = Rows(router_rows_, num_tokens);
   const Tensor expert_rows = Rows(expert_rows_, num_tokens);
   Norm(stream, out, weights.mlp_out_norm, out);
   Norm(stream, hidden, weights.router_norm, router_rows);
   Norm(stream, hidden, weights.expert_norm, expert_rows);
-  experts_.Run(stream, experts, config,
-               {.router_rows = router_rows, .rows = expert_rows, .shared_rows = {}}, expert_rows);
+  experts_.Run(
+      stream, experts, config,
+      {.router_rows = router_rows, .rows = expert_rows, .shared_rows = {}, .counts = counts},
+      expert_rows);
   Norm(stream, expert_rows, weights.expert_out_norm, expert_rows);
   context_.ops->Add(stream, {.x = out, .y = expert_rows});
 }

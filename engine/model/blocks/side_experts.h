@@ -31,7 +31,8 @@ class SideExperts {
   // out = norm(out) + norm(experts(norm(hidden))), [num_tokens, hidden_size]; `out` is the gated
   // MLP's result.
   void Run(Stream& stream, const SideExpertsWeights& weights, const RoutedMlpWeights& experts,
-           const RoutedMlpConfig& config, const Tensor& hidden, const Tensor& out) const;
+           const RoutedMlpConfig& config, const ExpertCounts& counts, const Tensor& hidden,
+           const Tensor& out) const;
 
  private:
   void Norm(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& out) const;

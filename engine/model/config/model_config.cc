@@ -311,6 +311,18 @@ bool HasState(const ModelConfig& config) {
   });
 }
 
+std::vector<int32_t> NumExperts(const ModelConfig& config) {
+  std::vector<int32_t> result;
+  for (const LayerConfig& layer : config.layers) result.push_back(layer.routed.router.num_experts);
+  return result;
+}
+
+int32_t MostExperts(const ModelConfig& config) {
+  int32_t most = 0;
+  for (const int32_t num_experts : NumExperts(config)) most = std::max(most, num_experts);
+  return most;
+}
+
 int32_t MaxHeadDim(const ModelConfig& config) {
   int32_t most = 0;
   for (const LayerConfig& layer : config.layers) most = std::max(most, layer.gqa.head_dim);

@@ -141,6 +141,10 @@ struct ModelConfig {
 // Whether some layer keeps a state of each sequence.
 bool HasState(const ModelConfig& config);
 
+// How many experts each layer has, 0 where it has none; and the most of them.
+std::vector<int32_t> NumExperts(const ModelConfig& config);
+int32_t MostExperts(const ModelConfig& config);
+
 // Elements of the largest attention head of all layers.
 int32_t MaxHeadDim(const ModelConfig& config);
 

@@ -125,6 +125,16 @@ void RouteToken(const RouteArgs& args, int64_t token) {
   }
 }
 
+void CountChoices(const RouteArgs& args) {
+  const int64_t top_k = args.rule.top_k;
+  const auto* const experts = args.out.experts.as<int32_t>();
+  auto* const counts = args.counts.as<int64_t>();
+  for (int64_t token = 0; token < args.out.num_tokens(); ++token) {
+    if (args.slots != nullptr && args.slots[token] < 0) continue;
+    for (int64_t i = 0; i < top_k; ++i) ++counts[experts[token * top_k + i]];
+  }
+}
+
 // Counts the pairs of each expert, then puts each behind those before it.
 void SortPairs(const Routing& routing) {
   const auto* experts = routing.experts.as<int32_t>();
@@ -152,6 +162,7 @@ void Route(const RouteArgs& args, ThreadPool& pool) {
                      for (int64_t token = begin; token < end; ++token) RouteToken(args, token);
                    });
   SortPairs(args.out);
+  if (!args.counts.empty()) CountChoices(args);
 }
 
 }  // namespace quire::cpu

@@ -292,14 +292,50 @@ __global__ void __launch_bounds__(kSortThreads) SortPairs(const RouteParams p) {
   }
 }
 
+struct CountParams {
+  const int32_t* experts;  // [num_tokens, top_k]
+  const int64_t* slots;    // [num_tokens] or null
+  unsigned long long* counts;
+  int num_pairs, top_k;
+};
+
+// Grid: a thread for each pair. Bytes: the experts. Limit: latency; launched only where somebody
+// wants to know.
+__global__ void __launch_bounds__(kChooseThreads) CountChoices(const CountParams p) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int pair = static_cast<int>(blockIdx.x * kChooseThreads + threadIdx.x);
+  if (pair >= p.num_pairs || (p.slots != nullptr && p.slots[pair / p.top_k] < 0)) return;
+  atomicAdd(&p.counts[p.experts[pair]], 1ull);
+}
+
+void LaunchCount(const RouteArgs& args, cudaStream_t stream) {
+  const CountParams p = {.experts = args.out.experts.as<int32_t>(),
+                         .slots = args.slots,
+                         .counts = static_cast<unsigned long long*>(args.counts.data()),
+                         .num_pairs = static_cast<int>(args.out.num_pairs()),
+                         .top_k = args.rule.top_k};
+  LaunchKernel(CountChoices, CeilDiv(p.num_pairs, kChooseThreads), kChooseThreads, 0, stream, p);
+}
+
 template <int kPerLane>
-void Launch(const RouteParams& p, cudaStream_t stream) {
+void LaunchFor(const RouteParams& p, cudaStream_t stream) {
   if (p.num_tokens <= kMaxSmallTokens) {
     return LaunchKernel(RouteFew<kPerLane>, 1, kSmallThreads, 0, stream, p);
   }
   LaunchKernel(ChooseExperts<kPerLane>, CeilDiv(p.num_tokens, kChooseThreads / kWarp),
                kChooseThreads, 0, stream, p);
   LaunchKernel(SortPairs, p.rule.num_experts, kSortThreads, 0, stream, p);
+}
+
+void Launch(const RouteParams& p, cudaStream_t stream) {
+  const int per_lane = CeilDiv(p.rule.num_experts, kWarp);
+  if (per_lane == 1) return LaunchFor<1>(p, stream);
+  if (per_lane <= 2) return LaunchFor<2>(p, stream);
+  if (per_lane <= 4) return LaunchFor<4>(p, stream);
+  if (per_lane <= 8) return LaunchFor<8>(p, stream);
+  if (per_lane <= 16) return LaunchFor<16>(p, stream);
+  LaunchFor<32>(p, stream);
 }
 
 }  // namespace
@@ -321,13 +357,8 @@ void LaunchRoute(const RouteArgs& args, cudaStream_t stream) {
       .offsets = out.offsets.as<int32_t>(),
       .num_tokens = static_cast<int>(out.num_tokens()),
       .rule = args.rule};
-  const int per_lane = CeilDiv(args.rule.num_experts, kWarp);
-  if (per_lane == 1) return Launch<1>(p, stream);
-  if (per_lane <= 2) return Launch<2>(p, stream);
-  if (per_lane <= 4) return Launch<4>(p, stream);
-  if (per_lane <= 8) return Launch<8>(p, stream);
-  if (per_lane <= 16) return Launch<16>(p, stream);
-  Launch<32>(p, stream);
+  Launch(p, stream);
+  if (!args.counts.empty()) LaunchCount(args, stream);
 }
 
 }  // namespace quire::cuda
