@@ -313,6 +313,7 @@ bool HasState(const ModelConfig& config) {
 
 std::vector<int32_t> NumExperts(const ModelConfig& config) {
   std::vector<int32_t> result;
+  result.reserve(config.layers.size());
   for (const LayerConfig& layer : config.layers) result.push_back(layer.routed.router.num_experts);
   return result;
 }
