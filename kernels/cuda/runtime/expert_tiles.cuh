@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/runtime/prefix_sums.cuh"
 #include "kernels/experts.h"
@@ -70,10 +71,13 @@ template <bool kIsEarly>
 __device__ ExpertTile FindExpertTile(const int32_t* offsets, int num_experts, int tile_rows,
                                      int index) {
   static_assert(RouterRule::kMaxExperts == 32 * 32);
-  if (num_experts <= 32) return FindAmongLanes<kIsEarly, 1>(offsets, num_experts, tile_rows, index);
-  if (num_experts <= 128)
-    return FindAmongLanes<kIsEarly, 4>(offsets, num_experts, tile_rows, index);
-  return FindAmongLanes<kIsEarly, 32>(offsets, num_experts, tile_rows, index);
+  const auto find = [&]<int kCount>(std::integral_constant<int, kCount>) {
+    return FindAmongLanes<kIsEarly, kCount>(offsets, num_experts, tile_rows, index);
+  };
+  if (num_experts <= 32) return find(std::integral_constant<int, 1>());
+  if (num_experts <= 128) return find(std::integral_constant<int, 4>());
+  if (num_experts <= 256) return find(std::integral_constant<int, 8>());
+  return find(std::integral_constant<int, 32>());
 }
 
 // In shared memory: how many tiles the experts before each have.

@@ -20,8 +20,8 @@ namespace quire::cuda {
 namespace {
 
 // How a gemm is divided: CTAs that share out in_features, CTAs that share x (both of one cluster),
-// and the shared memory that a CTA takes at most, of which its ring is made. Up to four CTAs of a
-// gemm of few rows fit a multiprocessor, two of a gemv. Those of a gemv do not share x; each takes
+// and the shared memory that a CTA takes at most, of which its ring is made. Three CTAs of a gemm
+// of few rows fit a multiprocessor, two of a gemv. Those of a gemv do not share x; each takes
 // strips of 16 of the weight's rows, kMostStrips over this number.
 struct Division {
   int splits, shares;
@@ -30,7 +30,7 @@ constexpr int kMostStrips = 8;
 constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
                                    {1, 4}, {2, 2}, {2, 4}, {4, 2}};
 constexpr int kNumDivisions = std::size(kDivisions);
-constexpr int kGemmKib[] = {56, 112, 224};
+constexpr int kGemmKib[] = {74, 112, 224};
 constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
 // Those named after a number take at most so many rows of x at a time.
 enum class Kind { kGemm, kGemm64, kGemm128, kGemv };
@@ -350,9 +350,14 @@ Variant ExpertVariant(const ExpertRowsArgs& args, int* tile) {
          PackedLayout(weight).num_steps >= 4 * splits) {
     splits *= 2;
   }
+  // Of few rows so much that four CTAs fit a multiprocessor, of 8 bits three.
+  constexpr int kFewRowsKib = 56;
   const bool is_8_bits = BitsOf(weight.format.value) == 8;
-  const int few_kib = is_8_bits ? kGemmKib[1] : kGemmKib[0];
-  return {Kind::kGemm, splits, 1, 0, kQuantizedTileRows[*tile] <= 32 ? few_kib : kMostKib};
+  const int tile_rows = kQuantizedTileRows[*tile];
+  const int kib = tile_rows <= 16   ? (is_8_bits ? kGemmKib[0] : kFewRowsKib)
+                  : tile_rows <= 32 ? (is_8_bits ? kGemmKib[1] : kGemmKib[0])
+                                    : kMostKib;
+  return {Kind::kGemm, splits, 1, 0, kib};
 }
 
 void SetExperts(const ExpertRowsArgs& args, QuantizedGemmParams* params) {

@@ -2,7 +2,7 @@
 // 128 rows of the weight (out_features) and up to 128 rows of x. One warp loads: steps of the
 // weight as they lie in memory, x by TMA. Two or four warpgroups have 64 rows of the weight each: a
 // lane reads the codes of its part of wgmma's first operand, makes values of them in registers, and
-// multiplies them with x in shared memory; where rows of x are few, each warp by itself (mma).
+// multiplies them with x in shared memory; where rows of x are few, quantized_gemm_few.cuh does so.
 // Codes are multiplied exactly; the sums of a group are then multiplied by its scale in float32.
 // The CTAs of a cluster share out in_features and add up their sums. Device code only.
 #pragma once
@@ -301,8 +301,9 @@ class QuantizedGemmComputation {
   float total_[1][Shape::kFragments][4] = {};
 };
 
-// Grid: (splits of a cluster and tiles of x's rows, tiles of the weight's rows); of experts, as
-// many tiles of rows as there may be, of which the last ones do not exist. Bytes: the weight once
+// Grid: (splits of a cluster and tiles of x's rows, tiles of the weight's rows); of experts the
+// other way round, with as many tiles of x's rows as there may be, of which the last ones do not
+// exist. Bytes: the weight once
 // from memory, for further tiles of x's rows again from L2; x once a tile, from L2. Accumulation: a
 // group's columns in order in float32 on tensor cores, groups in order, a split its share, then
 // these in order. Limit: memory bandwidth for few rows, tensor cores for many.
@@ -321,7 +322,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
     if (threadIdx.x == 0) rows = found;
   }
   const bool in_cluster = p.num_splits * p.num_shares > 1;
-  in_cluster ? SyncCluster() : __syncthreads();
+  if (in_cluster) SyncCluster();
+  if (!in_cluster || p.offsets != nullptr)
+    __syncthreads();  // `rows`, which no cluster's barrier shows
   const QuantizedGemmWork work(p, Shape::kRows, rows);
   if (work.IsEmpty()) return;
   if (threadIdx.x < Shape::kComputeThreads) {
