@@ -13,7 +13,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.h"
-#include "kernels/cuda/gemm/known/known_gemms.h"
+#include "kernels/cuda/gemm/known_gemms.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 
 namespace quire::cuda {

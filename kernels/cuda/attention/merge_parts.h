@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/tiled_attention.h"
+#include "kernels/cuda/attention/tiles/tiled_attention.h"
 
 namespace quire::cuda {
 

@@ -9,7 +9,7 @@
 #include "kernels/attention.h"
 #include "kernels/cuda/attention/native_attention.h"
 #include "kernels/cuda/attention/plan_kernels.h"
-#include "kernels/cuda/attention/tiled_attention.h"
+#include "kernels/cuda/attention/tiles/tiled_attention.h"
 
 namespace quire::cuda {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
-#include "kernels/cuda/gemm/known/known_gemms.h"
+#include "kernels/cuda/gemm/known_gemms.h"
 #include "kernels/cuda/gemm/own_gemms.h"
 #include "kernels/cuda/gemm/tuning_cache.h"
 #include "kernels/cuda/gemm/weight_kernels.h"

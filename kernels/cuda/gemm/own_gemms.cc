@@ -7,6 +7,8 @@
 
 namespace quire::cuda {
 
+static_assert(kMinHopperGemmRows == kMaxGemvRows + 1);
+
 absl::Span<const OwnGemm> OwnGemms() {
   static constexpr OwnGemm kGemms[] = {
       {GemmKernel::kGemv, "gemv", GemvVariants, GemvVariantName, FindGemvVariant, LaunchGemv,

@@ -5,7 +5,7 @@
 
 #include <cuda.h>
 
-#include "kernels/cuda/attention/tiled_attention.h"
+#include "kernels/cuda/attention/tiles/tiled_attention.h"
 
 namespace quire::cuda {
 

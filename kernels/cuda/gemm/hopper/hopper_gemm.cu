@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
-#include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/hopper/float8_gemm.h"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.cuh"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.h"
@@ -201,7 +200,7 @@ std::vector<int> HopperGemmVariants(const LinearArgs& args) {
   const bool is_float8 = HasFloat8Tiles(weight);
   const int64_t num_rows = args.x.dim(0);
   const bool fits = IsHopper() && FitsTensorMaps(args) &&
-                    (is_float8 || (num_rows > kMaxGemvRows && HasPairs(args.out) &&
+                    (is_float8 || (num_rows >= kMinHopperGemmRows && HasPairs(args.out) &&
                                    weight.out_features % 4 == 0));
   std::vector<int> variants;
   for (int i = 0; fits && num_rows <= kMaxHopperGemmRows && i < kNumVariants; ++i) {

@@ -15,10 +15,12 @@ struct CUstream_st;
 
 namespace quire::cuda {
 
+// Fewer are a gemv's, but of e4m3 by e4m3.
+inline constexpr int64_t kMinHopperGemmRows = 17;
 inline constexpr int64_t kMaxHopperGemmRows = 256;
 
 // Those that may be fast for these arguments; none where the kernel cannot compute them: bfloat16
-// or float16 on a device of sm_90, more rows than a gemv takes and at most kMaxHopperGemmRows, x
+// or float16 on a device of sm_90, from kMinHopperGemmRows to kMaxHopperGemmRows rows, x
 // and weight in 16-byte pieces, results in aligned pairs. Of weights that are HasFloat8Tiles any
 // rows and results, one variant at least where no other gemm takes them.
 std::vector<int> HopperGemmVariants(const LinearArgs& args);

@@ -1,4 +1,4 @@
-#include "kernels/cuda/gemm/known/known_gemms.h"
+#include "kernels/cuda/gemm/known_gemms.h"
 
 #include <string>
 

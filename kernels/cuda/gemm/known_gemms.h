@@ -9,7 +9,7 @@
 
 namespace quire::cuda {
 
-// Files of tuning_cache.h, each of a machine; the .inc files beside this.
+// Files of tuning_cache.h, each of a machine: those in known/.
 std::vector<absl::string_view> KnownGemmFiles();
 
 // For a device of that name and that cuBLASLt, whose algorithms another release may not know; the
