@@ -84,7 +84,8 @@ struct ExpertsGatedLinearArgs {
 
 // out[token] = sigmoid(add_gate) * add + sum over the token's choices, in their order, of weight *
 // row, where row is x[i] * weight^T + bias of the pair's expert for pairs[i] = token * top_k +
-// choice, rounded to the weight's dtype. The sum is in float32.
+// choice, rounded to the weight's dtype. The sum is in float32. Comes after ExpertsGatedLinear with
+// this routing.
 struct ExpertsLinearArgs {
   Tensor x;                    // [num_pairs, in_features] of the weight's dtype, in pairs' order
   const LinearWeight* weight;  // num_experts of [out_features, in_features]

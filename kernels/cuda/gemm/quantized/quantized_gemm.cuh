@@ -326,7 +326,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   if (!in_cluster || p.offsets != nullptr)
     __syncthreads();  // `rows`, which no cluster's barrier shows
   const QuantizedGemmWork work(p, Shape::kRows, rows);
-  if (work.IsEmpty()) return;
+  if (work.IsEmpty()) return WaitForPredecessor();
   if (threadIdx.x < Shape::kComputeThreads) {
     if constexpr (Shape::kMovesRegisters) TakeRegisters<Shape::kComputeRegisters>();
     WaitForPredecessor();

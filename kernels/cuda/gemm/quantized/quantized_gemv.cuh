@@ -253,7 +253,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
     __syncthreads();
   }
   const QuantizedGemvWork work(p, rows);
-  if (work.num_rows == 0) return;  // of experts: there are more CTAs than tiles of rows
+  // Of experts: there are more CTAs than tiles of rows.
+  if (work.num_rows == 0) return WaitForPredecessor();
   const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.num_steps);
   QuantizedGemvWarp<Shape> warp(p, shared, work);
   warp.Begin(work);
