@@ -10,13 +10,16 @@ ExpertTokens::ExpertTokens(std::vector<int32_t> num_experts)
       most_(num_experts_.empty() ? 0 : *std::max_element(num_experts_.begin(), num_experts_.end())),
       counts_(
           std::make_unique<Counter[]>(num_experts_.size() * most_)),  // NOLINT(*-avoid-c-arrays)
-      before_(num_experts_.size() * most_) {}
+      totals_(num_experts_.size() * most_) {}
 
-void ExpertTokens::Take(const int64_t* totals, bool counts) {
-  for (size_t i = 0; i < before_.size(); ++i) {
-    if (totals[i] == before_[i]) continue;
-    if (counts) counts_[i].Add(static_cast<uint64_t>(totals[i] - before_[i]));
-    before_[i] = totals[i];
+void ExpertTokens::Begin(const int64_t* totals) {
+  std::copy_n(totals, totals_.size(), totals_.begin());
+}
+
+void ExpertTokens::Update(const int64_t* totals) {
+  for (size_t i = 0; i < totals_.size(); ++i) {
+    counts_[i].Add(static_cast<uint64_t>(totals[i] - totals_[i]));
+    totals_[i] = totals[i];
   }
 }
 

@@ -14,7 +14,6 @@ namespace quire {
 
 class ExpertTokens {
  public:
-  ExpertTokens() = default;
   // How many experts each layer has, 0 where it has none.
   explicit ExpertTokens(std::vector<int32_t> num_experts);
 
@@ -23,17 +22,16 @@ class ExpertTokens {
 
   // What the device has counted so far, [layers, the most experts of a layer]: once before serving,
   // and then after steps.
-  void Begin(const int64_t* totals) { Take(totals, false); }
-  void Update(const int64_t* totals) { Take(totals, true); }
+  void Begin(const int64_t* totals);
+  void Update(const int64_t* totals);
 
  private:
   size_t At(size_t layer, int32_t expert) const { return layer * most_ + expert; }
-  void Take(const int64_t* totals, bool counts);
 
   std::vector<int32_t> num_experts_;
-  size_t most_ = 0;
+  size_t most_;
   std::unique_ptr<Counter[]> counts_;  // NOLINT(*-avoid-c-arrays)
-  std::vector<int64_t> before_;
+  std::vector<int64_t> totals_;        // that are in counts_, or were there before serving
 };
 
 }  // namespace quire

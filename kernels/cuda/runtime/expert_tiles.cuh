@@ -80,6 +80,15 @@ __device__ ExpertTile FindExpertTile(const int32_t* offsets, int num_experts, in
   return find(std::integral_constant<int, 32>());
 }
 
+// By the first warp of a CTA, into shared memory, for those that wait at a barrier after it: the
+// tile that a kernel finds before its own wait.
+__device__ inline void ShowExpertTile(const int32_t* offsets, int num_experts, int tile_rows,
+                                      int index, ExpertTile* shared) {
+  if (threadIdx.x >= 32) return;
+  const ExpertTile tile = FindExpertTile<true>(offsets, num_experts, tile_rows, index);
+  if (threadIdx.x == 0) *shared = tile;
+}
+
 // In shared memory: how many tiles the experts before each have.
 template <int kThreads>
 class ExpertTiles {

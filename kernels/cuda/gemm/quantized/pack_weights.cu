@@ -85,8 +85,9 @@ __global__ void __launch_bounds__(kRowGridThreads)
     for (int q = 0; q < 4; ++q) {
       uint32_t pairs[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
+      for (int j = 0; j < 4; ++j) {
         pairs[j] = Float4Bits(codes[j * 8 + 2 * q], codes[j * 8 + 2 * q + 1]);
+      }
       *reinterpret_cast<uint32_t*>(piece + q * 16) = Float4Word(pairs);
     }
   }

@@ -243,8 +243,7 @@ void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& 
 // CTAs for all multiprocessors and not many times more; each with enough steps that its ring is of
 // use. x is worth sharing where there is more of it than of the weight.
 bool MayBeFast(const Variant& v, const Plan& plan, const LinearArgs& args) {
-  constexpr int kFewRows = 16;
-  const bool is_few = args.x.dim(0) <= kFewRows;
+  const bool is_few = args.x.dim(0) <= kMaxFewRows;
   if (v.shares > 1 && is_few) return false;
   // Else what the kinds without a number do.
   const bool has_number = v.kind == Kind::kGemm64 || v.kind == Kind::kGemm128;
@@ -354,9 +353,9 @@ Variant ExpertVariant(const ExpertRowsArgs& args, int* tile) {
   constexpr int kFewRowsKib = 56;
   const bool is_8_bits = BitsOf(weight.format.value) == 8;
   const int tile_rows = kQuantizedTileRows[*tile];
-  const int kib = tile_rows <= 16   ? (is_8_bits ? kGemmKib[0] : kFewRowsKib)
-                  : tile_rows <= 32 ? (is_8_bits ? kGemmKib[1] : kGemmKib[0])
-                                    : kMostKib;
+  const int kib = tile_rows <= kMaxFewRows ? (is_8_bits ? kGemmKib[0] : kFewRowsKib)
+                  : tile_rows <= 32        ? (is_8_bits ? kGemmKib[1] : kGemmKib[0])
+                                           : kMostKib;
   return {Kind::kGemm, splits, 1, 0, kib};
 }
 

@@ -316,15 +316,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   const QuantizedGemmShared<Shape> shared(raw, p);
   if (p.offsets == nullptr) ReleaseSuccessor();
   if (threadIdx.x == 32) shared.InitMbarriers(p);
-  if (p.offsets != nullptr && threadIdx.x < 32) {
-    const ExpertTile found =
-        FindExpertTile<true>(p.offsets, p.num_experts, Shape::kRows, QuantizedGemmWork::RowTile(p));
-    if (threadIdx.x == 0) rows = found;
+  if (p.offsets != nullptr) {
+    ShowExpertTile(p.offsets, p.num_experts, Shape::kRows, QuantizedGemmWork::RowTile(p), &rows);
   }
   const bool in_cluster = p.num_splits * p.num_shares > 1;
   if (in_cluster) SyncCluster();
-  if (!in_cluster || p.offsets != nullptr)
-    __syncthreads();  // `rows`, which no cluster's barrier shows
+  // For `rows`, too, which a cluster's barrier does not show.
+  if (!in_cluster || p.offsets != nullptr) __syncthreads();
   const QuantizedGemmWork work(p, Shape::kRows, rows);
   if (work.IsEmpty()) return WaitForPredecessor();
   if (threadIdx.x < Shape::kComputeThreads) {

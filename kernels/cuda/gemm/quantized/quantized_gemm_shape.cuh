@@ -87,7 +87,7 @@ struct QuantizedGemmShape : QuantizedShape<kWeightValue, ElementType, kTileRowsO
   // Of few rows: by warps (QuantizedFewRows), each with kStrips times 16 rows of the weight. More
   // rows take the warpgroups' gemms, which read x themselves: a warp would have to load each of its
   // fragments from shared memory for its few rows of the weight.
-  static constexpr bool kByWarps = kRows <= 16;
+  static constexpr bool kByWarps = kRows <= kMaxFewRows;
   static constexpr int kStrips = kByWarps ? 2 : 1;
 
   // That compute, each kStrips blocks of the weight: as many as registers allow, because a warp

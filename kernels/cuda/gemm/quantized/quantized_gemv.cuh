@@ -244,12 +244,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   if (p.offsets == nullptr) {
     ReleaseSuccessor();
   } else {  // Route is complete (kernels/cuda/README.md)
-    const auto row_tile = static_cast<int>(blockIdx.z);
-    if (threadIdx.x < 32) {
-      const ExpertTile found =
-          FindExpertTile<true>(p.offsets, p.num_experts, kMaxQuantizedGemvRows, row_tile);
-      if (threadIdx.x == 0) rows = found;
-    }
+    ShowExpertTile(p.offsets, p.num_experts, kMaxQuantizedGemvRows, static_cast<int>(blockIdx.z),
+                   &rows);
     __syncthreads();
   }
   const QuantizedGemvWork work(p, rows);

@@ -13,6 +13,7 @@ struct QuantizedGemmParams;
 
 // The tiles of x's rows that there are kernels for.
 inline constexpr int kQuantizedTileRows[] = {8, 16, 32, 64, 128, 256};
+inline constexpr int kMaxFewRows = 16;  // of a tile that warps compute by themselves
 inline constexpr int kMaxQuantizedGemvRows = 8;
 inline constexpr int kGemvWarps = 16, kGemvWarpStrips = 2;
 
