@@ -17,6 +17,7 @@
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/quantized_module.h"
 #include "kernels/base/check.h"
+#include "kernels/packed_codes.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/fuzz/target.h"
 
@@ -150,8 +151,10 @@ void CheckCodes(const QuantizedModule& module, const WeightFormat& format, const
           const int64_t column = format.ordered ? rows.order[place] : place;
           CHECK(column >= 0 && column < shape.columns);
           const int64_t group = row * num_groups + place / group_columns;
+          const uint8_t code = CodeAt(
+              format.value, rows.codes + row * CodeRowBytes(format.value, shape.columns), place);
           const float value =
-              ValueOf(format, rows, rows.codes[i], group) * ScaleOf(format, rows, row, group);
+              ValueOf(format, rows, code, group) * ScaleOf(format, rows, row, group);
           CHECK_EQ(value, values[(first_row + row) * shape.columns + column]);
         }
         return absl::OkStatus();

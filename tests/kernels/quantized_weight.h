@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/base/float8.h"
+#include "kernels/packed_codes.h"
 #include "kernels/weight_store.h"
 
 namespace quire {
@@ -83,6 +84,7 @@ struct HostWeight {
   const WeightFormat format;
   const int64_t rows, columns, num_groups;
   std::vector<uint8_t> codes;        // [rows, columns], sorted by group
+  std::vector<uint8_t> packed;       // the same of 4 bits as QuantizedRows has them
   std::vector<uint8_t> scale_codes;  // [rows, num_groups]
   std::vector<float> scales;         // the same as float32, the rows' scales included
   std::vector<float> row_scales;     // [rows]
@@ -98,6 +100,11 @@ struct HostWeight {
       auto code = static_cast<uint8_t>(rng() & ((1u << bits) - 1));
       if (format.value == WeightValue::kFloat8 && (code & 0x7f) == 0x7f) code = 0;  // NaN
       codes.push_back(code);
+    }
+    if (bits == 4) packed.resize(rows * CodeRowBytes(format.value, columns));
+    for (int64_t row = 0; row < rows && bits == 4; ++row) {
+      PackCodes(format.value, codes.data() + row * columns, columns,
+                packed.data() + row * CodeRowBytes(format.value, columns));
     }
     for (int64_t row = 0; row < rows; ++row) AddGroupsOfRow(rng, row, sizes);
     order.resize(columns);
@@ -159,7 +166,8 @@ struct HostWeight {
   QuantizedRows Rows(int64_t first, int64_t count) const {
     const bool as_floats = format.scale == ScaleValue::kFloat32;
     return {.num_rows = count,
-            .codes = codes.data() + first * columns,
+            .codes = packed.empty() ? codes.data() + first * columns
+                                    : packed.data() + first * CodeRowBytes(format.value, columns),
             .scales = as_floats ? static_cast<const void*>(scales.data() + first * num_groups)
                                 : scale_codes.data() + first * num_groups,
             .row_scales = format.scale == ScaleValue::kFloat8 ? row_scales.data() + first : nullptr,

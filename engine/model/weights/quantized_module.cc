@@ -9,6 +9,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
+#include "kernels/packed_codes.h"
 
 namespace quire {
 namespace {
@@ -119,7 +120,14 @@ absl::StatusOr<WeightGroups> QuantizedModule::ReadGroupPlanes() const {
   return ReadGroups(scheme_, shape_, planes);
 }
 
-absl::Status QuantizedModule::ForEachPiece(int64_t max_rows, UseCodes use) const {
+bool QuantizedModule::HasPackedCodes() const {
+  const WeightPacking packing = scheme_.packing;
+  const bool is_packed = packing == WeightPacking::kFloat4 || packing == WeightPacking::kPackedRows;
+  return is_packed && scheme_.bits == 4 && shape_.columns % 2 == 0 &&
+         StoredRowBytes(scheme_, shape_) == shape_.columns / 2;
+}
+
+absl::Status QuantizedModule::ForEachPiece(int64_t max_rows, bool unpacks, UseCodes use) const {
   const Checkpoint::Entry& values = *EntryOf(tensors_, Plane::kValues);
   const int64_t num_stored = NumStoredRows(scheme_, shape_);
   const int64_t stored_bytes = StoredRowBytes(scheme_, shape_);
@@ -136,6 +144,10 @@ absl::Status QuantizedModule::ForEachPiece(int64_t max_rows, UseCodes use) const
     for (int64_t row = held.first_row; row < held.first_row + held.num_rows; row += max_rows) {
       const int64_t num_rows = std::min(max_rows, held.first_row + held.num_rows - row);
       const WeightRange range = {row, num_rows, 0, shape_.columns};
+      if (!unpacks) {
+        RETURN_IF_ERROR(use(range, stored.data() + (row - held.first_row) * stored_bytes));
+        continue;
+      }
       codes.resize(num_rows * shape_.columns);
       RETURN_IF_ERROR(UnpackCodes(scheme_, shape_, part, plane, range, codes.data()));
       RETURN_IF_ERROR(use(range, codes.data()));
@@ -146,11 +158,12 @@ absl::Status QuantizedModule::ForEachPiece(int64_t max_rows, UseCodes use) const
 
 absl::Status QuantizedModule::Read(int64_t max_rows, Target target, Take take) const {
   ASSIGN_OR_RETURN(const WeightGroups groups, ReadGroupPlanes());
-  return ForEachPiece(max_rows, [&](const WeightRange& range, uint8_t* codes) -> absl::Status {
-    ASSIGN_OR_RETURN(float* const out, target());
-    Dequantize(scheme_, groups, range, codes, out);
-    return take(range.first_row, range.num_rows);
-  });
+  return ForEachPiece(max_rows, /*unpacks=*/true,
+                      [&](const WeightRange& range, uint8_t* codes) -> absl::Status {
+                        ASSIGN_OR_RETURN(float* const out, target());
+                        Dequantize(scheme_, groups, range, codes, out);
+                        return take(range.first_row, range.num_rows);
+                      });
 }
 
 bool QuantizedModule::HasOrder() const { return EntryOf(tensors_, Plane::kOrder) != nullptr; }
@@ -182,23 +195,31 @@ absl::Status QuantizedModule::ReadCodes(const WeightFormat& format, int64_t max_
                        ? (1 << (BitsOf(format.value) - 1)) - (1 << (scheme_.code_bits() - 1))
                        : 0;
   GroupRows rows(format, groups, gain);
-  std::vector<uint8_t> sorted;
-  return ForEachPiece(max_rows, [&](const WeightRange& range, uint8_t* codes) -> absl::Status {
-    const int64_t size = range.num_rows * shape_.columns;
-    if (gain != 0) {
-      for (int64_t i = 0; i < size; ++i) codes[i] = static_cast<uint8_t>(codes[i] + gain);
-    }
-    if (!order.empty()) {
-      sorted.resize(size);
-      for (int64_t i = 0; i < size; ++i) {
-        sorted[i] = codes[i / shape_.columns * shape_.columns + order[i % shape_.columns]];
-      }
-    }
-    QuantizedRows piece = rows.Of(range.first_row, range.num_rows);
-    piece.codes = order.empty() ? codes : sorted.data();
-    piece.order = order.empty() ? nullptr : order.data();
-    return take(range.first_row, piece);
-  });
+  const bool as_they_lie = gain == 0 && order.empty() && HasPackedCodes();
+  const int64_t row_bytes = CodeRowBytes(format.value, shape_.columns);
+  std::vector<uint8_t> sorted(order.size());
+  return ForEachPiece(max_rows, !as_they_lie,
+                      [&](const WeightRange& range, uint8_t* codes) -> absl::Status {
+                        // In place: no row becomes longer.
+                        for (int64_t i = 0; i < range.num_rows && !as_they_lie; ++i) {
+                          uint8_t* const row = codes + i * shape_.columns;
+                          if (gain != 0) {
+                            for (int64_t j = 0; j < shape_.columns; ++j) {
+                              row[j] = static_cast<uint8_t>(row[j] + gain);
+                            }
+                          }
+                          for (size_t j = 0; j < order.size(); ++j) sorted[j] = row[order[j]];
+                          const uint8_t* const from = order.empty() ? row : sorted.data();
+                          uint8_t* const to = codes + i * row_bytes;
+                          if (from != to || row_bytes < shape_.columns) {
+                            PackCodes(format.value, from, shape_.columns, to);
+                          }
+                        }
+                        QuantizedRows piece = rows.Of(range.first_row, range.num_rows);
+                        piece.codes = codes;
+                        piece.order = order.empty() ? nullptr : order.data();
+                        return take(range.first_row, piece);
+                      });
 }
 
 }  // namespace quire

@@ -69,9 +69,12 @@ class QuantizedModule {
   absl::StatusOr<PlaneBytes> ReadPlane(const Checkpoint::Entry& entry, int64_t offset,
                                        int64_t bytes, std::vector<uint8_t>* buffer) const;
   absl::StatusOr<WeightGroups> ReadGroupPlanes() const;
-  // Calls `use` with the codes of some rows at a time, which it may change.
+  // Whether they lie in the file as QuantizedRows has them.
+  bool HasPackedCodes() const;
+  // Calls `use` with the codes of some rows at a time, which it may change: a byte each, or as they
+  // lie in the file.
   using UseCodes = absl::FunctionRef<absl::Status(const WeightRange& range, uint8_t* codes)>;
-  absl::Status ForEachPiece(int64_t max_rows, UseCodes use) const;
+  absl::Status ForEachPiece(int64_t max_rows, bool unpacks, UseCodes use) const;
 
   WeightScheme scheme_;
   ModuleShape shape_;

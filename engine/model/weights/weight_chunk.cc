@@ -14,6 +14,7 @@
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
+#include "kernels/packed_codes.h"
 
 namespace quire {
 namespace {
@@ -108,7 +109,8 @@ absl::Status LoadCodes(const WeightChunk& chunk, int64_t first_row, const Quanti
     const auto gather = [&](const void* plane, int64_t row_bytes) {
       return GatherRows(plane, row_bytes, run.from);
     };
-    const std::vector<char> codes = gather(rows.codes, chunk.weight.in_features);
+    const std::vector<char> codes =
+        gather(rows.codes, CodeRowBytes(format.value, chunk.weight.in_features));
     const std::vector<char> scales = gather(rows.scales, num_groups * BytesOf(format.scale));
     const std::vector<char> row_scales = gather(rows.row_scales, sizeof(float));
     const std::vector<char> zero_points = gather(rows.zero_points, num_groups);

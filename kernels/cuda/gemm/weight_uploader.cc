@@ -10,6 +10,7 @@
 #include "kernels/base/types.h"
 #include "kernels/cuda/gemm/quantized/pack_weights.h"
 #include "kernels/cuda/runtime/cuda_stream.h"
+#include "kernels/packed_codes.h"
 #include "kernels/weight_checks.h"
 
 namespace quire::cuda {
@@ -122,7 +123,7 @@ absl::Status WeightUploader::LoadQuantized(const LinearWeight& weight, int64_t f
   RETURN_IF_ERROR(piece.copied->Wait());
   const int64_t num_groups = rows.num_rows * NumGroups(weight.format, weight.in_features);
   const std::pair<const void*, int64_t> planes[] = {
-      {rows.codes, rows.num_rows * weight.in_features},
+      {rows.codes, rows.num_rows * CodeRowBytes(weight.format.value, weight.in_features)},
       {rows.scales, num_groups * BytesOf(weight.format.scale)},
       {rows.row_scales, rows.num_rows * int64_t{sizeof(float)}},
       {rows.zero_points, num_groups},

@@ -9,6 +9,7 @@
 #include "kernels/base/float8.h"
 #include "kernels/base/random_weight.h"
 #include "kernels/base/types.h"
+#include "kernels/packed_codes.h"
 #include "kernels/random_codes.h"
 
 namespace quire::cpu {
@@ -98,7 +99,9 @@ void PackQuantizedRows(const LinearWeight& weight, int64_t first_row, const Quan
   const int bits = BitsOf(weight.format.value);
   const int64_t scale_bytes = BytesOf(weight.format.scale);
   for (int64_t i = 0; i < rows.num_rows; ++i) {
-    const uint8_t* codes = rows.codes + i * weight.in_features;
+    const WeightValue value = weight.format.value;
+    const uint8_t* const codes = rows.codes + i * CodeRowBytes(value, weight.in_features);
+    int64_t group_begin = 0;
     if (layout.row_scale_bytes > 0) {
       char* const panel =
           static_cast<char*>(weight.data) + (first_row + i) / kPanelFeatures * layout.panel_bytes;
@@ -117,14 +120,14 @@ void PackQuantizedRows(const LinearWeight& weight, int64_t first_row, const Quan
         const int64_t first = unit * layout.unit_columns;
         const int64_t count = std::min(layout.unit_columns, num_columns - first);
         for (int64_t c = 0; c < count; ++c) {
-          const uint32_t code = StoredCode(weight.format.value, codes[first + c]);
+          const uint32_t code = StoredCode(value, CodeAt(value, codes, group_begin + first + c));
           word |= code << (bits * c);
           sum += static_cast<int8_t>(code);
         }
         to.words[unit * kPanelFeatures] = word;
       }
       if (layout.sum_bytes > 0) *to.sum = sum;
-      codes += num_columns;
+      group_begin += num_columns;
     }
   }
   if (rows.order != nullptr && first_row == 0) {  // all rows have the same
@@ -144,7 +147,7 @@ void FillQuantized(const LinearWeight& weight, const FillWeightArgs& args, Threa
   std::iota(order.begin(), order.end(), 0);
   const bool in_words = weight.format.scale == ScaleValue::kFloat32;
   pool.ParallelFor(weight.out_features, kPanelFeatures, [&](int64_t begin, int64_t end, int) {
-    std::vector<uint8_t> codes(weight.in_features);
+    std::vector<uint8_t> codes(weight.in_features), row_codes(weight.in_features);
     for (int64_t row = begin; row < end; ++row) {
       const uint64_t key = RandomRowKey(args.seed, args.tensor_id, row);
       for (int64_t i = 0; i < weight.in_features; ++i) {
@@ -152,9 +155,10 @@ void FillQuantized(const LinearWeight& weight, const FillWeightArgs& args, Threa
         codes[i] =
             value == WeightValue::kFloat8 ? Float8E4M3(scaled).bits : RandomCode(value, scaled);
       }
+      PackCodes(value, codes.data(), weight.in_features, row_codes.data());
       PackQuantizedRows(weight, row,
                         {.num_rows = 1,
-                         .codes = codes.data(),
+                         .codes = row_codes.data(),
                          .scales = in_words ? static_cast<const void*>(words.data()) : bytes.data(),
                          .row_scales = &scale.row_scale,
                          .zero_points = zero_points.data(),

@@ -5,6 +5,7 @@
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/row_grid.cuh"
 #include "kernels/float4_word.h"
+#include "kernels/packed_codes.h"
 #include "kernels/packed_layout.h"
 #include "kernels/random_codes.h"
 
@@ -19,7 +20,8 @@ struct GivenRows {
   int64_t num_columns, num_groups;
 
   __device__ uint8_t CodeAt(int64_t row, int64_t column) const {
-    return rows.codes[row * num_columns + column];
+    return quire::CodeAt(format.value, rows.codes + row * CodeRowBytes(format.value, num_columns),
+                         column);
   }
   __device__ uint32_t ScaleAt(int64_t row, int64_t group) const {
     const int64_t i = row * num_groups + group;
