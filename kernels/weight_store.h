@@ -24,8 +24,8 @@ struct FillWeightArgs {
 // Rows of a quantized weight, in host memory.
 struct QuantizedRows {
   int64_t num_rows = 0;
-  // [num_rows, CodeRowBytes] (packed_codes.h): unsigned integers, e4m3 or e2m1. Of an ordered weight,
-  // sorted by group.
+  // [num_rows, CodeRowBytes] (packed_codes.h): unsigned integers, e4m3 or e2m1. Of an ordered
+  // weight, sorted by group.
   const uint8_t* codes = nullptr;
   const void* scales = nullptr;          // [num_rows, num_groups], as the format's ScaleValue says
   const float* row_scales = nullptr;     // [num_rows], of scales in kFloat8

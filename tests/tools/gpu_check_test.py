@@ -375,5 +375,40 @@ class GpuCheckTest(unittest.TestCase):
             self.assertIn("sanitizer, targets and profile run on a GPU alone", result.stderr)
 
 
+class MergeKnownGemmsTest(unittest.TestCase):
+    """What a start measured joins what comes with the program, which stays as it is."""
+
+    SCRIPT = ROOT / "tools/gpu_check/merge_known_gemms.py"
+    KNOWN = ROOT / "kernels/cuda/gemm/known/nvidia_h200.inc"
+
+    def merge(self, cache, known):
+        return subprocess.run([self.SCRIPT, cache, known], capture_output=True, text=True, check=False)
+
+    def test_only_new_choices_are_added(self):
+        import importlib.util
+        spec = importlib.util.spec_from_file_location("merge_known_gemms", self.SCRIPT)
+        merging = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(merging)
+        known = self.KNOWN.read_text().splitlines()
+        taken = known[2].split()
+        lines = [known[0].removeprefix(merging.BEGIN), known[1], " ".join(taken[:-1] + ["1x1x1"]),
+                 "7777 8888 9999 bfloat16 bfloat16 0 256 256 256 gemv 2x8x8"]
+        text = "".join(line + "\n" for line in lines)
+        with tempfile.TemporaryDirectory() as folder:
+            cache, copy = pathlib.Path(folder, "cache"), pathlib.Path(folder, "known.inc")
+            shutil.copy(self.KNOWN, copy)
+            cache.write_text(text + merging.checksum_line(text))
+            result = self.merge(cache, copy)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual(sorted(set(copy.read_text().splitlines()) - set(known))[0], lines[3])
+            self.assertEqual(set(known) - set(copy.read_text().splitlines()), {known[-2]})  # the checksum
+            merged = copy.read_text()
+            cache.write_text(text.replace("9999", "9998") + merging.checksum_line(text))
+            result = self.merge(cache, copy)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("its checksum does not match", result.stderr)
+            self.assertEqual(copy.read_text(), merged)
+
+
 if __name__ == "__main__":
     unittest.main()

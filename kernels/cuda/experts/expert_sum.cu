@@ -24,33 +24,49 @@ struct SumParams {
   int top_k;
 };
 
+template <int kWidth>
+__device__ void Gate(float logit, float (&values)[kWidth]) {
+  const float factor = 1 / (1 + expf(-logit));
+#pragma unroll
+  for (float& value : values) value *= factor;
+}
+
+// Small, so that one token's row is spread over multiprocessors.
+constexpr int kSumThreads = 64;
+
 // Grid: a thread for each pack of kWidth elements of a token. Bytes: rows, add and out once.
 // Accumulation: add, then a token's choices in their order, in float32. Limit: memory bandwidth,
-// or latency.
-template <typename T, int kWidth>
-__global__ void __launch_bounds__(kRowGridThreads) SumOfExperts(const SumParams p) {
+// or latency: a thread has kAhead rows under way at once.
+template <typename T, int kWidth, int kAhead>
+__global__ void __launch_bounds__(kSumThreads) SumOfExperts(const SumParams p) {
   ReleaseSuccessor();
   WaitForPredecessor();
-  const int64_t at = FirstElement(kWidth);
+  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x) * kWidth;
   if (at >= p.size) return;
   for (int64_t token = blockIdx.y; token < p.num_tokens; token += gridDim.y) {
+    const T* const row = static_cast<const T*>(p.rows) + token * p.top_k * p.rows_stride + at;
+    const float* const weights = p.weights + token * p.top_k;
     float sum[kWidth] = {};
-    if (p.add != nullptr) {
-      Load(static_cast<const T*>(p.add) + token * p.add_stride + at, sum);
-      if (p.gate != nullptr) {
-        const float factor = 1 / (1 + expf(-p.gate[token * p.gate_stride]));
+    if (p.add != nullptr) Load(static_cast<const T*>(p.add) + token * p.add_stride + at, sum);
+    const float gate = p.gate != nullptr ? p.gate[token * p.gate_stride] : 0;
+    for (int first = 0; first < p.top_k; first += kAhead) {
+      // Beyond the last choice the last one again: a branch between two loads would have the second
+      // one wait for the first.
+      float values[kAhead][kWidth], factors[kAhead];
 #pragma unroll
-        for (float& value : sum) value *= factor;
+      for (int i = 0; i < kAhead; ++i) {
+        const int choice = min(first + i, p.top_k - 1);
+        factors[i] = weights[choice];
+        Load(row + choice * p.rows_stride, values[i]);
       }
-    }
-    const T* row = static_cast<const T*>(p.rows) + token * p.top_k * p.rows_stride + at;
-#pragma unroll 4
-    for (int choice = 0; choice < p.top_k; ++choice) {
-      const float weight = p.weights[token * p.top_k + choice];
-      float values[kWidth];
-      Load(row + choice * p.rows_stride, values);
+      if (first == 0 && p.gate != nullptr) Gate(gate, sum);
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) sum[i] += weight * values[i];
+      for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j) {
+          if (first + i < p.top_k) sum[j] += factors[i] * values[i][j];
+        }
+      }
     }
     Store(sum, static_cast<T*>(p.out) + token * p.out_stride + at);
   }
@@ -156,8 +172,10 @@ void LaunchSumOfExperts(const ExpertsLinearArgs& args, cudaStream_t stream) {
   const bool fits = args.add.empty() ? FitsVectors(p.size, {&args.rows, &args.out})
                                      : FitsVectors(p.size, {&args.rows, &args.out, &args.add});
   DispatchFloat(args.out.dtype(), fits, [&]<typename T, int kWidth>() {
-    LaunchKernel(SumOfExperts<T, kWidth>, RowGrid(p.num_tokens, p.size, kWidth), kRowGridThreads, 0,
-                 stream, p);
+    const dim3 grid(static_cast<unsigned>(CeilDiv<int64_t>(p.size, kSumThreads * kWidth)),
+                    static_cast<unsigned>(std::min<int64_t>(p.num_tokens, 65535)));
+    LaunchKernel(p.top_k <= 4 ? SumOfExperts<T, kWidth, 4> : SumOfExperts<T, kWidth, 8>, grid,
+                 kSumThreads, 0, stream, p);
   });
 }
 

@@ -29,20 +29,24 @@ void LaunchGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
   }
 }
 
-// Of x in the order of the experts: gates and ups apart where they are no whole blocks.
+// Of more than a few tokens with x in the order of the experts; gates and ups apart where they are
+// no whole blocks.
 void LaunchQuantizedGatedGemm(const ExpertsGatedLinearArgs& args, cudaStream_t stream) {
   const bool is_whole = HasWholeGateBlocks(*args.weight);
-  CHECK(!args.sorted_x.empty()) << "room for quantized experts";
-  LaunchSortRows(args.x, args.routing, args.sorted_x, stream);
-  LaunchQuantizedExpertGemm({.x = args.sorted_x,
-                             .weight = args.weight,
-                             .bias = args.bias,
-                             .routing = args.routing,
-                             .is_gated = is_whole,
-                             .activation = args.activation,
-                             .in_order_of_pairs = false,
-                             .out = is_whole ? args.out : args.gate_up},
-                            stream);
+  ExpertRowsArgs rows = {.x = args.x,
+                         .weight = args.weight,
+                         .bias = args.bias,
+                         .routing = args.routing,
+                         .is_gated = is_whole,
+                         .activation = args.activation,
+                         .in_order_of_pairs = false,
+                         .out = is_whole ? args.out : args.gate_up};
+  if (!LaunchQuantizedExpertGemv(rows, /*x_of_tokens=*/true, stream)) {
+    CHECK(!args.sorted_x.empty()) << "room for quantized experts";
+    LaunchSortRows(args.x, args.routing, args.sorted_x, stream);
+    rows.x = args.sorted_x;
+    LaunchQuantizedExpertGemm(rows, stream);
+  }
   if (!is_whole) LaunchGatedActivation(args.Activate(), stream);
 }
 
@@ -84,15 +88,17 @@ void LaunchExpertsGatedLinear(const ExpertsGatedLinearArgs& args, cudaStream_t s
 void LaunchExpertsLinear(const ExpertsLinearArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
   if (args.weight->format.quantized()) {
-    LaunchQuantizedExpertGemm({.x = args.x,
-                               .weight = args.weight,
-                               .bias = args.bias,
-                               .routing = args.routing,
-                               .is_gated = false,
-                               .activation = Activation::kSilu,
-                               .in_order_of_pairs = true,
-                               .out = args.rows},
-                              stream);
+    const ExpertRowsArgs rows = {.x = args.x,
+                                 .weight = args.weight,
+                                 .bias = args.bias,
+                                 .routing = args.routing,
+                                 .is_gated = false,
+                                 .activation = Activation::kSilu,
+                                 .in_order_of_pairs = true,
+                                 .out = args.rows};
+    if (!LaunchQuantizedExpertGemv(rows, /*x_of_tokens=*/false, stream)) {
+      LaunchQuantizedExpertGemm(rows, stream);
+    }
   } else {
     LaunchGemm({.x = args.x,
                 .weight = args.weight,

@@ -1,5 +1,5 @@
 // Route: a warp chooses the experts of a token; then the pairs are sorted by expert, in one order
-// whatever the timing. Of few tokens one CTA does both, of more two kernels.
+// whatever the timing. Of one token that warp does both, of few one CTA, of more two kernels.
 #include <algorithm>
 
 #include "kernels/base/types.h"
@@ -31,13 +31,19 @@ struct RouteParams {
   RouterRule rule;
 };
 
-constexpr uint32_t kNone = ~0u >> 1;  // no expert
+constexpr int kNone = 0x7fffffff;  // no expert, and beyond all
 
 // Orders numbers as floats do, with NaN below all of them and 0 below NaN.
 __device__ uint32_t KeyOf(float value) {
   if (isnan(value)) return 1;
   const uint32_t bits = __float_as_uint(value);
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+// The number that has this key.
+__device__ float ValueOf(uint32_t key) {
+  if (key <= 1) return NAN;
+  return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
 __device__ float WarpMax(float value) {
@@ -52,11 +58,11 @@ class TokenRouter {
   __device__ TokenRouter(const RouteParams& p, int token)
       : p_(p), token_(token), lane_(threadIdx.x % kWarp) {}
 
-  // All lanes.
-  __device__ void Run() {
+  // All lanes; lane l gets the l-th choice of those that there are.
+  __device__ int Run() {
     Score();
     if (p_.rule.top_groups < p_.rule.num_groups) KeepBestGroups();
-    Choose();
+    return Choose();
   }
 
  private:
@@ -117,7 +123,7 @@ class TokenRouter {
   }
   static __device__ Best BestOfLanes(uint32_t key, uint32_t index) {
     const uint32_t most = __reduce_max_sync(~0u, key);
-    return {most, static_cast<int>(__reduce_min_sync(~0u, key == most ? index : kNone))};
+    return {most, static_cast<int>(__reduce_min_sync(~0u, key == most ? index : uint32_t{kNone}))};
   }
 
   // Takes the keys from all but the best groups.
@@ -128,9 +134,9 @@ class TokenRouter {
     for (int group = 0; group < rule.num_groups; ++group) {
       const int begin = group * size, end = begin + size;
       const Best first = FindBest(begin, end, -1);
-      float score = ChosenBy(first.index);
+      float score = ValueOf(first.key);
       if (rule.group_score == GroupScore::kTwoBestSum && size > 1) {
-        score += ChosenBy(FindBest(begin, end, first.index).index);
+        score += ValueOf(FindBest(begin, end, first.index).key);
       }
       if (lane_ == group) group_key = KeyOf(score);
     }
@@ -146,17 +152,6 @@ class TokenRouter {
       if (Exists(i) && (kept >> (Expert(i) / size) & 1) == 0) keys_[i] = 0;
     }
   }
-  // An expert's score with its correction, in all lanes.
-  __device__ float ChosenBy(int expert) const {
-    float score = 0;
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) {
-      if (i == expert / kWarp) score = scores_[i];
-    }
-    score = __shfl_sync(~0u, score, expert % kWarp);
-    return p_.correction != nullptr ? score + p_.correction[expert] : score;
-  }
-
   // The best of this lane, which is not chosen yet.
   struct Candidate {
     uint32_t key = 0, index = kNone;
@@ -171,13 +166,25 @@ class TokenRouter {
     return best;
   }
 
+  // Of the lanes' candidates. Two are alike so rarely that the lowest is looked for only then.
+  static __device__ int IndexOfBest(const Candidate& candidate) {
+    const uint32_t most = __reduce_max_sync(~0u, candidate.key);
+    const bool is_best = candidate.key == most;
+    const unsigned int best = __ballot_sync(~0u, is_best);
+    const uint32_t index =
+        (best & (best - 1)) == 0
+            ? __shfl_sync(~0u, candidate.index, __ffs(best) - 1)
+            : __reduce_min_sync(~0u, is_best ? candidate.index : uint32_t{kNone});
+    return static_cast<int>(index);
+  }
+
   // Lane l keeps the l-th choice.
-  __device__ void Choose() {
+  __device__ int Choose() {
     int mine = 0;
     float weight = 0;
     Candidate candidate = FindCandidate();
     for (int choice = 0; choice < p_.rule.top_k; ++choice) {
-      const int expert = BestOfLanes(candidate.key, candidate.index).index;
+      const int expert = IndexOfBest(candidate);
       const float score = __shfl_sync(~0u, candidate.score, expert % kWarp);
       if (lane_ == choice) mine = expert, weight = score;
       if (lane_ != expert % kWarp) continue;
@@ -192,12 +199,13 @@ class TokenRouter {
       const float sum = WarpSum(weight);
       weight /= p_.rule.score == RouterScore::kSigmoid ? sum + 1e-20f : sum;
     }
-    if (lane_ >= p_.rule.top_k) return;
+    if (lane_ >= p_.rule.top_k) return kNone;
     weight *= p_.rule.scale;
     if (p_.expert_scales != nullptr) weight *= p_.expert_scales[mine];
     const int64_t at = static_cast<int64_t>(token_) * p_.rule.top_k + lane_;
     p_.experts[at] = mine;
     p_.weights[at] = weight;
+    return mine;
   }
 
   const RouteParams& p_;
@@ -207,9 +215,33 @@ class TokenRouter {
   uint32_t keys_[kPerLane];
 };
 
-// Grid: one CTA. Bytes: the logits. Limit: latency, of the choices one after the other.
+// Grid: one warp, of whose lanes each has a choice; of one token no two are alike. Bytes: the
+// logits. Limit: latency, of the choices one after the other.
 template <int kPerLane>
-__global__ void __launch_bounds__(kSmallThreads) RouteFew(const RouteParams p) {
+__global__ void __launch_bounds__(kWarp) RouteOne(const __grid_constant__ RouteParams p) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int lane = static_cast<int>(threadIdx.x);
+  const int mine = TokenRouter<kPerLane>(p, 0).Run();
+  int place = 0, offsets[kPerLane] = {};  // sums of the choices of lower experts
+  for (int choice = 0; choice < p.rule.top_k; ++choice) {
+    const int expert = __shfl_sync(~0u, mine, choice);
+    place += expert < mine;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) offsets[i] += expert < i * kWarp + lane;
+  }
+  if (lane < p.rule.top_k) p.pairs[place] = lane;
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const int expert = i * kWarp + lane;
+    if (expert < p.rule.num_experts) p.offsets[expert] = offsets[i];
+  }
+  if (lane == 0) p.offsets[p.rule.num_experts] = p.rule.top_k;
+}
+
+// Grid: one CTA. Bytes: the logits. Limit: as above.
+template <int kPerLane>
+__global__ void __launch_bounds__(kSmallThreads) RouteFew(const __grid_constant__ RouteParams p) {
   __shared__ int next[RouterRule::kMaxExperts];  // of each expert, where its next pair goes
   ReleaseSuccessor();
   for (int i = threadIdx.x; i < p.rule.num_experts; i += kSmallThreads) next[i] = 0;
@@ -243,7 +275,8 @@ __global__ void __launch_bounds__(kSmallThreads) RouteFew(const RouteParams p) {
 
 // Grid: a warp for each token. Bytes: the logits. Limit: as above.
 template <int kPerLane>
-__global__ void __launch_bounds__(kChooseThreads) ChooseExperts(const RouteParams p) {
+__global__ void __launch_bounds__(kChooseThreads)
+    ChooseExperts(const __grid_constant__ RouteParams p) {
   ReleaseSuccessor();
   WaitForPredecessor();
   const int token = (blockIdx.x * kChooseThreads + threadIdx.x) / kWarp;
@@ -320,6 +353,7 @@ void LaunchCount(const RouteArgs& args, cudaStream_t stream) {
 
 template <int kPerLane>
 void LaunchFor(const RouteParams& p, cudaStream_t stream) {
+  if (p.num_tokens == 1) return LaunchKernel(RouteOne<kPerLane>, 1, kWarp, 0, stream, p);
   if (p.num_tokens <= kMaxSmallTokens) {
     return LaunchKernel(RouteFew<kPerLane>, 1, kSmallThreads, 0, stream, p);
   }

@@ -21,6 +21,8 @@ struct DecodeShared {
   float q[kDim], k[kDim], v[kDim];
   float recalled[kWarps][kDim];  // sums over the warp's rows of k * state
   float asked[kWarps][kDim];     // and of q * state
+  float out_gate[kDim];          // what the normed result is multiplied with
+  float decay, beta;
 };
 
 // The convolution of a head's query, key and value. What it needs lies in shared memory, as
@@ -135,10 +137,21 @@ class DecodeHead {
     }
   }
 
-  __device__ void LoadGates() {
-    const DeltaGates gates = GatesOf<T>(params_, token_, head_);
-    decay_ = expf(gates.log_decay);
-    beta_ = gates.beta;
+  // The state's gates and what the result is multiplied with, by the warps that have no vector.
+  __device__ void ShareGates() {
+    if (Warp() == 3) {
+      float z[4], weight[4];
+      LoadQuad<T>(params_.qkvz,
+                  token_ * params_.qkvz_stride + params_.num_channels + head_ * kDim + Column(), z);
+      Load(params_.norm_weight + Column(), weight);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) z[j] = weight[j] * SiluApprox(z[j]);
+      Store(z, shared_.out_gate + Column());
+    } else if (Warp() == 4) {
+      const DeltaGates gates = GatesOf<T>(params_, token_, head_);
+      shared_.decay = expf(gates.log_decay);
+      shared_.beta = gates.beta;
+    }
   }
 
   // What the convolution left of query, key and value, by a warp each.
@@ -188,11 +201,13 @@ class DecodeHead {
 
   // What is written: d.
   __device__ void Compare() {
+    decay_ = shared_.decay;
+    const float beta = shared_.beta;
     Load(shared_.v + Column(), d_);
     float recalled[4];
     SumWarps(shared_.recalled, recalled);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) d_[j] = beta_ * (d_[j] - decay_ * recalled[j]);
+    for (int j = 0; j < 4; ++j) d_[j] = beta * (d_[j] - decay_ * recalled[j]);
   }
 
   __device__ void SaveState(int slot) const {
@@ -210,10 +225,8 @@ class DecodeHead {
 
   // By one warp.
   __device__ void StoreNormed() const {
-    float o[4], q[4], k[4], z[4], weight[4];
-    LoadQuad<T>(params_.qkvz,
-                token_ * params_.qkvz_stride + params_.num_channels + head_ * kDim + Column(), z);
-    Load(params_.norm_weight + Column(), weight);
+    float o[4], q[4], k[4], gate[4];
+    Load(shared_.out_gate + Column(), gate);
     Load(shared_.q + Column(), q);
     Load(shared_.k + Column(), k);
     SumWarps(shared_.asked, o);
@@ -230,11 +243,12 @@ class DecodeHead {
     const float scale =
         1.0f / sqrtf(WarpSum(squares) / static_cast<float>(kDim) + params_.norm_eps);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) o[j] *= scale * weight[j] * SiluApprox(z[j]);
+    for (int j = 0; j < 4; ++j) o[j] *= scale * gate[j];
     T* to = static_cast<T*>(params_.out) + token_ * params_.out_stride + head_ * kDim + Column();
     *reinterpret_cast<Quad<T>*>(to) = Narrow<T>(o);
   }
 
+  __device__ int64_t token() const { return token_; }
   static __device__ int Warp() { return threadIdx.x / 32; }
 
  private:
@@ -266,7 +280,7 @@ class DecodeHead {
   const int head_;
   const int64_t token_;
   Quad<State> rows_[kRows];
-  float decay_, beta_;
+  float decay_;
   float d_[4];
 };
 
@@ -287,7 +301,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(State) == 2 ? 3 : 2)
   }
   DecodeHead<T, State> head(params, blockIdx.y, blockIdx.x, shared);
   head.LoadState(access.read);
-  head.LoadGates();
+  head.ShareGates();
   WaitForPredecessor();
   head.LoadVectors();
   __syncthreads();
@@ -324,11 +338,12 @@ __global__ void __launch_bounds__(kThreads, sizeof(State) == 2 ? 3 : 2)
   WaitForCopies<0>();
   __syncthreads();
   WaitForPredecessor();
-  head.LoadGates();
   if (head.Warp() < 3) {
     float y[kColumns];
-    conv.Run(head.Warp(), params.batch.cu_seqlens_q[blockIdx.y], y);
+    conv.Run(head.Warp(), head.token(), y);
     head.ShareVectors(y);
+  } else {
+    head.ShareGates();
   }
   __syncthreads();
   ArriveAtCluster();

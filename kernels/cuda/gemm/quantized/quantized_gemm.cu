@@ -368,35 +368,43 @@ void SetExperts(const ExpertRowsArgs& args, QuantizedGemmParams* params) {
   if (args.is_gated) SetGates(weight, args.activation, params);
 }
 
-// Of a few rows of each expert: as many as there are tokens, at most. False, and nothing is
-// launched, where shared memory is too small for x.
-bool LaunchExpertGemv(const ExpertRowsArgs& args, cudaStream_t stream) {
+}  // namespace
+
+bool LaunchQuantizedExpertGemv(const ExpertRowsArgs& args, bool x_of_tokens, cudaStream_t stream) {
+  constexpr int64_t kMaxTokens = 2;
   const LinearWeight& weight = *args.weight;
-  const auto rows = std::min<int64_t>(args.routing.num_tokens(), kMaxQuantizedGemvRows);
-  const LinearArgs linear = {.x = args.x.Rows(0, rows),
+  const int64_t num_tokens = args.routing.num_tokens();
+  if (num_tokens > kMaxTokens || (args.is_gated && !HasWholeGateBlocks(weight))) return false;
+  // Of each expert at most as many rows as there are tokens.
+  const LinearArgs linear = {.x = args.x.Rows(0, num_tokens),
                              .weight = &weight,
                              .bias = args.bias,
-                             .out = args.out.Rows(0, rows)};
+                             .out = args.out.Rows(0, num_tokens)};
   const int64_t num_chosen = std::min(weight.num_experts, args.routing.num_pairs());
-  const Variant v = {
+  Variant v = {
       .kind = Kind::kGemv, .splits = 1, .shares = 1, .strips = 4, .shared_kib = kGemmKib[1]};
   Plan plan = MakePlan(linear, v, args.is_gated, num_chosen);
+  if (plan.num_stages == 0) {  // few CTAs with more each
+    v.shared_kib = kMostKib;
+    plan = MakePlan(linear, v, args.is_gated, num_chosen);
+  }
   if (plan.num_stages == 0) return false;
   plan.num_row_tiles = static_cast<int>(MaxExpertTiles(args.routing, kMaxQuantizedGemvRows));
   QuantizedGemmParams params = ParamsOf(linear, plan, v);
   SetExperts(args, &params);
+  if (x_of_tokens) {
+    params.gathers_x = true;
+    params.x_pairs = num_tokens > 1 ? args.routing.pairs.as<int32_t>() : nullptr;
+    params.top_k = static_cast<int>(args.routing.top_k());
+  }
   Launch(params, plan, v, stream);
   return true;
 }
-
-}  // namespace
 
 void LaunchQuantizedExpertGemm(const ExpertRowsArgs& args, cudaStream_t stream) {
   const LinearWeight& weight = *args.weight;
   CHECK(!HasFloat8Tiles(weight) && !weight.format.ordered) << "of experts";
   CHECK(!args.is_gated || HasWholeGateBlocks(weight));
-  constexpr int64_t kMaxGemvTokens = 2;
-  if (args.routing.num_tokens() <= kMaxGemvTokens && LaunchExpertGemv(args, stream)) return;
   int tile = 0;
   const Variant v = ExpertVariant(args, &tile);
   const PackedLayout layout(weight);

@@ -35,7 +35,7 @@ void LaunchQuantizedGemm(const LinearArgs& args, int variant, CUstream_st* strea
 void LaunchGatedQuantizedGemm(const GatedLinearArgs& args, int variant, CUstream_st* stream);
 bool HasWholeGateBlocks(const LinearWeight& weight);
 
-// Gemms with experts' weights, that multiply x as it is: of rows of x that are sorted by expert.
+// Gemms with experts' weights.
 struct ExpertRowsArgs {
   Tensor x;  // [num_pairs, in_features], as routing.pairs is sorted
   const LinearWeight* weight;
@@ -47,5 +47,8 @@ struct ExpertRowsArgs {
   Tensor out;              // [num_pairs, out_features] or half of them
 };
 void LaunchQuantizedExpertGemm(const ExpertRowsArgs& args, CUstream_st* stream);
+// The same of one or two tokens. x_of_tokens: x is [num_tokens, in_features], not sorted. False,
+// and nothing is launched, for more tokens and where shared memory is too small for x.
+bool LaunchQuantizedExpertGemv(const ExpertRowsArgs& args, bool x_of_tokens, CUstream_st* stream);
 
 }  // namespace quire::cuda

@@ -47,6 +47,11 @@ struct QuantizedGemmParams {
   const int32_t* pairs = nullptr;
   int num_experts = 1;
   int64_t expert_bytes = 0;
+  // Of gemvs with experts: x has a row for each token instead, that of a pair over top_k; without
+  // x_pairs there is one token.
+  bool gathers_x = false;
+  const int32_t* x_pairs = nullptr;
+  int top_k = 1;
 };
 
 inline constexpr int kMinScaledRows = 128;

@@ -243,7 +243,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   __shared__ ExpertTile rows;
   if (p.offsets == nullptr) {
     ReleaseSuccessor();
-  } else {  // Route is complete (kernels/cuda/README.md)
+  } else {
+    if (p.gathers_x)
+      WaitForPredecessor();  // that is Route, or else it is complete (kernels/cuda/README.md)
     ShowExpertTile(p.offsets, p.num_experts, kMaxQuantizedGemvRows, static_cast<int>(blockIdx.z),
                    &rows);
     __syncthreads();
@@ -253,10 +255,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   if (work.num_rows == 0) return WaitForPredecessor();
   const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.num_steps);
   QuantizedGemvWarp<Shape> warp(p, shared, work);
+  XBringer<Shape> x(p, shared, work);
+  // x is asked for before the weight where it is there: behind so much it would be long in coming.
+  if (p.gathers_x) x.Begin();
   warp.Begin(work);
-  WaitForPredecessor();
+  if (!p.gathers_x) {
+    WaitForPredecessor();
+    x.Begin();
+  }
   if (p.offsets != nullptr) ReleaseSuccessor();
-  BringX<Shape>(p, shared, work);
+  x.Run();
   __syncthreads();
   const QuantizedGemvOutput<Shape> output(p, shared, work);
   int buffer = 0;

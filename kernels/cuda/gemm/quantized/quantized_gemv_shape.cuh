@@ -82,6 +82,11 @@ struct QuantizedGemvWork {
     return reinterpret_cast<const float*>(reinterpret_cast<const char*>(p.row_scales) +
                                           expert * p.expert_bytes);
   }
+  // Of x, that a row of this CTA has.
+  __device__ int XRow(const QuantizedGemmParams& p, int row) const {
+    if (!p.gathers_x) return first_row + row;
+    return p.x_pairs == nullptr ? 0 : p.x_pairs[first_row + row] / p.top_k;
+  }
   static __device__ int Log2(int power) { return __ffs(power) - 1; }
 
   __device__ int feature_shift() const { return unit_shift + Log2(kGemvWarpStrips * kQuarterRows); }

@@ -123,43 +123,68 @@ __device__ void StoreXPiece(const QuantizedGemvShared<Shape>& shared, int row, i
 // All threads bring the CTA's columns of x to shared memory, 16 lanes a step of a row, some of them
 // at a time, whose loads are under way together.
 template <typename Shape>
-__device__ void BringX(const QuantizedGemmParams& p, const QuantizedGemvShared<Shape>& shared,
-                       const QuantizedGemvWork& work) {
-  if constexpr (Shape::kFloat8Tiles) {
-    if (p.x_scales != nullptr) return BringFloat8X<Shape>(p, shared, work);
+class XBringer {
+ public:
+  __device__ XBringer(const QuantizedGemmParams& p, const QuantizedGemvShared<Shape>& shared,
+                      const QuantizedGemvWork& work)
+      : p_(p), shared_(shared), work_(work), step_(static_cast<int>(threadIdx.x) / kXLanes) {
+    FindRow();
   }
-  constexpr int kAtOnce = 2, kLines = Shape::kThreads / kXLanes;
-  const int column = static_cast<int>(threadIdx.x) % kXLanes * 8;
-  int row = 0, step = static_cast<int>(threadIdx.x) / kXLanes;
-  const auto find_row = [&](int& row, int& step) {
-    for (; step >= work.num_steps && row < work.num_rows; ++row) step -= work.num_steps;
-  };
-  find_row(row, step);
-  while (__any_sync(~0u, row < work.num_rows)) {
-    uint4 values[kAtOnce] = {};
-    int rows[kAtOnce], steps[kAtOnce];
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      rows[j] = row, steps[j] = step;
-      if (row < work.num_rows) {
-        values[j] =
-            LoadXPiece(p, work.first_row + row, (work.first_step + step) * kStepColumns + column);
-      }
-      step += kLines;
-      find_row(row, step);
+
+  // Sends for the first pieces, once x is there.
+  __device__ void Begin() {
+    if (!IsFloat8()) Load();
+  }
+  // All of x is in shared memory once all threads have run it.
+  __device__ void Run() {
+    if (IsFloat8()) return BringFloat8X<Shape>(p_, shared_, work_);
+    while (__any_sync(~0u, rows_[0] < work_.num_rows)) {
+      Store();
+      Load();
     }
+  }
+
+ private:
+  static constexpr int kAtOnce = 2, kLines = Shape::kThreads / kXLanes;
+
+  __device__ bool IsFloat8() const { return Shape::kFloat8Tiles && p_.x_scales != nullptr; }
+  __device__ void FindRow() {
+    for (; step_ >= work_.num_steps && row_ < work_.num_rows; ++row_) step_ -= work_.num_steps;
+  }
+  __device__ void Load() {
+    const int column =
+        work_.first_step * kStepColumns + static_cast<int>(threadIdx.x) % kXLanes * 8;
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
-      if (!__any_sync(~0u, rows[j] < work.num_rows)) break;
-      XPiece x = {values[j], 0, 0};
+      rows_[j] = row_, steps_[j] = step_, values_[j] = {};
+      if (row_ < work_.num_rows) {
+        values_[j] = LoadXPiece(p_, work_.XRow(p_, row_), column + step_ * kStepColumns);
+      }
+      step_ += kLines;
+      FindRow();
+    }
+  }
+  __device__ void Store() const {
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+      if (!__any_sync(~0u, rows_[j] < work_.num_rows)) break;
+      XPiece x = {values_[j], 0, 0};
       if constexpr (Shape::kFloat8Tiles) {
-        x = ToFloat8<typename Shape::Element>(values[j]);
+        x = ToFloat8<typename Shape::Element>(values_[j]);
       } else if constexpr (Shape::kRawInts) {
-        x = ToScaledHalf<Shape>(values[j], threadIdx.x % 2 == 1);
+        x = ToScaledHalf<Shape>(values_[j], threadIdx.x % 2 == 1);
       }
-      if (rows[j] < work.num_rows) StoreXPiece(shared, rows[j], steps[j], x);
+      if (rows_[j] < work_.num_rows) StoreXPiece(shared_, rows_[j], steps_[j], x);
     }
   }
-}
+
+  const QuantizedGemmParams& p_;
+  const QuantizedGemvShared<Shape>& shared_;
+  const QuantizedGemvWork& work_;
+  int row_ = 0, step_;  // what is loaded next
+  // What is under way.
+  uint4 values_[kAtOnce];
+  int rows_[kAtOnce], steps_[kAtOnce];
+};
 
 }  // namespace quire::cuda
