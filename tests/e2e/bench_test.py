@@ -1,6 +1,7 @@
 """quire-bench as people use it: what it prints and writes, and how it ends when something is wrong."""
 
 import json
+import math
 import os
 import pathlib
 import signal
@@ -426,7 +427,24 @@ class OfflineTest(BenchTestCase):
         for row in result["format_table"]:
             self.assertAlmostEqual(row["speedup"], row["bfloat16_us"] / row["us"])
         self.assertIn("times as fast", run.stdout)
-        self.assert_refused("--rows is of --only formats", "kernels", "--only", "attention", "--rows", "1")
+        self.assert_refused("--rows is of --only linear, formats and experts", "kernels", "--only", "attention", "--rows", "1")
+
+    def test_gemms_beside_another_library(self):
+        result, run = self.result("kernels", "--only", "linear", "--cases", "float32", "--rows", "3,1")
+        rows = result["linear_table"]
+        self.assertEqual([(row["op"], row["rows"]) for row in rows], [("float32", 3), ("float32", 1)] * (len(rows) // 2))
+        self.assertEqual(len({row["shape"] for row in rows}), len(rows))  # the layers' and the head's
+        self.assertIn("256 -> 2048, 3 rows", run.stdout)
+        for row in rows:
+            self.assertEqual(row["bytes"], 4 * math.prod(map(int, row["shape"].split(",")[0].split(" -> "))))
+            if "peer" in row:  # where the build has oneDNN
+                self.assertAlmostEqual(row["times_as_fast"], row["peer_us"] / row["us"])
+        self.assert_refused("no case has 'int3' in its name", "kernels", "--only", "linear", "--cases", "int3")
+        self.assert_refused("on a GPU", "kernels", "--only", "linear", "--candidates")
+
+    def test_attention_over_both_layouts(self):
+        result, _ = self.result("kernels", "--only", "attention", "--cases", "decode")
+        self.assertEqual([row["shape"] for row in result["attention"]], ["decode 4 x 1024", "decode 4 x 1024, tokens first"])
 
     def test_cases_that_do_not_exist(self):
         self.assert_refused("no case has 'nowhere' in its name: there are 1 x ", "kernels", "--only", "sampling", "--cases",

@@ -33,7 +33,7 @@ MOST_REMEMBERED = 5000
 MOST_OF_A_CHANGE = 120
 PRECOMPILED = re.compile(r" -Winvalid-pch| -fpch-preprocess| -include \S*cmake_pch\.hxx")
 # Written for GCC's target pragma, which clang ignores: clang would see intrinsics it may not use.
-EXCLUDED = ("kernels/cpu/gemm/gemm_avx", "kernels/cpu/gemm/gemm_amx", "tools/bench/kernels/attention_bench")
+EXCLUDED = ("kernels/cpu/gemm/gemm_avx", "kernels/cpu/gemm/gemm_amx")
 
 
 def sources():

@@ -296,11 +296,15 @@ void AttentionCase::Run(const AttentionPlan& plan, const DeviceBuffer& cache) {
   const Tensor q(q_.data(), dtype, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
   const Tensor out(out_.data(), dtype, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
   // As KvArena lays it out: [num_blocks, 2, num_kv_heads, block_size, head_dim].
-  const HeadsView keys = {.data = cache.data(),
-                          .block_stride = 2 * block_elements(),
-                          .token_stride = shape_.head_dim,
-                          .head_stride = int64_t{shape_.block_size} * shape_.head_dim,
-                          .head_dim = shape_.head_dim};
+  HeadsView keys = {.data = cache.data(),
+                    .block_stride = 2 * block_elements(),
+                    .token_stride = shape_.head_dim,
+                    .head_stride = int64_t{shape_.block_size} * shape_.head_dim,
+                    .head_dim = shape_.head_dim};
+  if (shape_.is_token_major) {
+    keys.token_stride = int64_t{shape_.num_kv_heads} * shape_.head_dim;
+    keys.head_stride = shape_.head_dim;
+  }
   KvCacheView view = {.k = keys,
                       .v = keys,
                       .dtype = shape_.kv_dtype,

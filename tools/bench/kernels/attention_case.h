@@ -25,6 +25,7 @@ struct AttentionShape {
   int32_t shared_prefix_len = 0;  // tokens, whole blocks, that all sequences have in common
   // Beside what reads the cache alone, what reads new tokens where a gemm leaves them.
   bool has_ragged = false;
+  bool is_token_major = false;  // blocks are [block_size, num_kv_heads, head_dim]
 
   // Queries and results are float16 beside a cache of float16, else bfloat16.
   DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }

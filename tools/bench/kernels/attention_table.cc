@@ -1,19 +1,19 @@
-#include "tools/bench/kernels/attention_table.h"
-
-#include <algorithm>
+// One layer's attention over well-known lengths, on each path that serves it.
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/runner/attention_selector.h"
 #include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "tools/bench/engine/memory_fit.h"
 #include "tools/bench/interrupt.h"
 #include "tools/bench/kernels/attention_case.h"
+#include "tools/bench/kernels/op_table.h"
 
 namespace quire::bench {
 
@@ -21,204 +21,155 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct TableCase {
-  int32_t num_seqs, query_len, seq_len, head_dim;
-  DType kv_dtype;
-
-  DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }
-  AttentionPhase phase() const {
-    return query_len == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
-  }
-};
-
-std::vector<TableCase> Decodes(DType kv_dtype, int32_t head_dim,
-                               const std::vector<int32_t>& batches,
-                               const std::vector<int32_t>& lengths) {
-  constexpr int64_t kMostTokens = 1 << 20;
-  std::vector<TableCase> cases;
-  for (const int32_t num_seqs : batches) {
-    for (const int32_t seq_len : lengths) {
-      if (int64_t{num_seqs} * seq_len > kMostTokens) continue;
-      cases.push_back({num_seqs, 1, seq_len, head_dim, kv_dtype});
-    }
-  }
-  return cases;
+AttentionShape Uniform(const std::string& name, int32_t count, int32_t query_len, int32_t seq_len,
+                       int32_t num_q_heads = 32, int32_t head_dim = 128, int32_t block_size = 16) {
+  return {
+      .name = name,
+      .num_q_heads = num_q_heads,
+      .num_kv_heads = 8,
+      .head_dim = head_dim,
+      .block_size = block_size,
+      .lengths = {std::vector<int32_t>(count, query_len), std::vector<int32_t>(count, seq_len)}};
 }
 
-std::vector<TableCase> TableCases(DeviceKind device) {
+// The same with all heads of a token together (NHD), where a cache has all tokens of a head
+// together.
+AttentionShape TokenMajor(AttentionShape shape) {
+  shape.is_token_major = true;
+  return shape;
+}
+
+constexpr char kDecode[] = "decode 128 x 4096";
+constexpr char kSkewed[] = "decode 63 x 512 + 1 x 32768";
+constexpr char kEven[] = "decode 64 x 1016";  // as many tokens as kSkewed
+constexpr char kPrefill[] = "prefill 4 x 4096";
+
+// 32 query and 8 KV heads of 128, bfloat16, blocks of 16, unless the name says otherwise.
+std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
+  AttentionShape skewed = Uniform(kSkewed, 64, 1, 512);
+  skewed.lengths.seq_lens[40] = 32768;
   if (device == DeviceKind::kCpu) {
-    return {{4, 1, 512, 64, DType::kBF16}, {1, 256, 256, 64, DType::kBF16}};
+    return {Uniform("decode 4 x 1024", 4, 1, 1024), Uniform("prefill 1 x 512", 1, 512, 512),
+            TokenMajor(Uniform("decode 4 x 1024, tokens first", 4, 1, 1024)),
+            TokenMajor(Uniform("prefill 1 x 512, tokens first", 1, 512, 512))};
   }
-  std::vector<TableCase> cases;
-  const auto add = [&](const std::vector<TableCase>& more) {
-    cases.insert(cases.end(), more.begin(), more.end());
-  };
-  for (const DType kv_dtype : {DType::kBF16, DType::kF16, DType::kF8E4M3}) {
-    add(Decodes(kv_dtype, 128, {1, 4, 16, 64, 256}, {256, 1024, 4096, 32768}));
+  return {Uniform(kDecode, 128, 1, 4096),
+          skewed,
+          Uniform(kEven, 64, 1, 1016),
+          Uniform(kPrefill, 4, 4096, 4096),
+          Uniform("decode 1 x 1024", 1, 1, 1024),
+          Uniform("decode 1 x 8192", 1, 1, 8192),
+          Uniform("decode 1 x 32768", 1, 1, 32768),
+          Uniform("decode 8 x 8192", 8, 1, 8192),
+          Uniform("decode 64 x 1024", 64, 1, 1024),
+          Uniform("decode 64 x 2048", 64, 1, 2048),
+          Uniform("decode 256 x 1024", 256, 1, 1024),
+          Uniform("decode 64 x 1024, 16 q heads", 64, 1, 1024, 16),
+          Uniform("prefill 16 x 1024", 16, 1024, 1024),
+          Uniform("prefill 1 x 16384", 1, 16384, 16384),
+          Uniform("prefill 1 x 2048", 1, 2048, 2048),
+          Uniform("prefill 1 x 2048, 16 q heads", 1, 2048, 2048, 16),
+          Uniform("prefill 1 x 512 of 32768", 1, 512, 32768),
+          Uniform("prefill 1 x 2048 of 32768", 1, 2048, 32768),
+          Uniform("decode 128 x 4096, blocks of 64", 128, 1, 4096, 32, 128, 64),
+          Uniform("decode 64 x 2048, 4 tokens each", 64, 4, 2048),
+          Uniform("prefill 4 x 4096, blocks of 64", 4, 4096, 4096, 32, 128, 64),
+          Uniform("prefill 4 x 4096, head size 64", 4, 4096, 4096, 32, 64),
+          Uniform("prefill 4 x 4096, head size 256", 4, 4096, 4096, 32, 256),
+          Uniform("decode 64 x 1024, head size 512", 64, 1, 1024, 32, 512),
+          Uniform("decode 1 x 8192, head size 512", 1, 1, 8192, 32, 512),
+          Uniform("prefill 4 x 4096, head size 512", 4, 4096, 4096, 32, 512)};
+}
+
+// Every shape with a cache in bfloat16, then, if it is one of 8 bits, with one in `kv_dtype`, and
+// how its time compares.
+std::vector<AttentionShape> WithCaches(const std::vector<AttentionShape>& shapes, DType kv_dtype) {
+  std::vector<AttentionShape> result;
+  for (const AttentionShape& shape : shapes) {
+    result.push_back(shape);
+    if (!IsFloat8(kv_dtype)) continue;
+    result.push_back(shape);
+    result.back().kv_dtype = kv_dtype;
+    absl::StrAppend(&result.back().name, ", ", DTypeName(kv_dtype));
   }
-  for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
-    for (const int32_t head_dim : {64, 256}) {
-      add(Decodes(kv_dtype, head_dim, {1, 16, 256}, {1024, 4096}));
-    }
-    for (const int32_t head_dim : {64, 128, 256}) {
-      for (const int32_t length : {512, 2048, 8192}) {
-        cases.push_back({1, length, length, head_dim, kv_dtype});
+  return result;
+}
+
+DType CacheType(const EngineConfig& config) { return config.kv_cache_dtype.value_or(DType::kBF16); }
+
+std::vector<std::string> AttentionNames(DeviceKind device, const EngineConfig& config,
+                                        const ModelConfig&) {
+  std::vector<std::string> names;
+  for (const AttentionShape& shape : WithCaches(AttentionShapes(device), CacheType(config))) {
+    names.push_back(shape.name);
+  }
+  return names;
+}
+
+// The figures that some of these rows stand for, where they were measured.
+void AddFigures(const Json& rows, const Limits& limits, Json* figures) {
+  const auto value = [&](const char* shape, const char* key) {
+    for (const Json& row : rows) {
+      if (row["shape"] == shape && row["op"] == PathName(AttentionPath::kNative)) {
+        return row[key].get<double>();
       }
-      cases.push_back({8, 1024, 1024, head_dim, kv_dtype});
-      cases.push_back({1, 512, 8192, head_dim, kv_dtype});
+    }
+    return 0.0;
+  };
+  if (value(kDecode, "us") > 0) {
+    (*figures)["decode_attn_read_ratio"] = value(kDecode, "tb_s") * 1e12 / limits.bytes_per_s;
+  }
+  if (value(kEven, "us") > 0) {
+    (*figures)["decode_attn_skew_ratio"] = value(kSkewed, "tb_s") / value(kEven, "tb_s");
+  }
+  if (value(kPrefill, "us") > 0) (*figures)["prefill_attn_tflops"] = value(kPrefill, "tflops");
+}
+
+absl::Status MeasureAttention(GraphTimer& timer, const TableRequest& request, Json* result) {
+  Device& device = timer.backend().device();
+  PrintOpHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
+  const std::vector<AttentionShape> shapes =
+      WithCaches(AttentionShapes(device.info().kind), CacheType(*request.config));
+  std::map<std::string, double> bf16_us;  // by name
+  for (const AttentionShape& shape : shapes) {
+    if (Interrupted()) break;
+    if (!absl::StrContains(shape.name, request.cases)) continue;
+    ASSIGN_OR_RETURN(const MemoryInfo memory, device.Memory());
+    if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
+      Skip(shape.name, needed, memory.free_bytes, result);
+      if (shape.kv_dtype == DType::kBF16) bf16_us.clear();
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
+                     AttentionCase::Create(timer, shape, request.seed));
+    ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
+    for (size_t i = 0; i < us.size(); ++i) {
+      const std::string& name = attention->names()[i];
+      ASSIGN_OR_RETURN(const double plan_us, attention->PlanUs(i));
+      Json row = OpRow(name, shape.name, 1, us[i], attention->kv_bytes(), attention->flops(),
+                       request.limits);
+      row["plan_us"] = plan_us;
+      PrintOpRow(row);
+      if (shape.kv_dtype == DType::kBF16) {
+        bf16_us[name] = us[i];
+      } else if (bf16_us.contains(name)) {
+        row["time_over_bfloat16"] = us[i] / bf16_us[name];
+        std::printf("%63s of bfloat16's time: %.3f\n", "", us[i] / bf16_us[name]);
+      }
+      (*result)[kAttentionTable.list].push_back(std::move(row));
     }
   }
-  return cases;
-}
-
-// As a model of this geometry would be served.
-AttentionPath AutoPath(Backend& backend, const TableCase& c) {
-  std::vector<const AttentionCapabilities*> available;
-  for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
-    AttentionBackend* attention = backend.attention(path);
-    if (attention != nullptr) available.push_back(&attention->capabilities());
-  }
-  const AttentionDemand demand = {.geometries = {{.num_q_heads = 32,
-                                                  .num_kv_heads = 8,
-                                                  .k_head_dim = c.head_dim,
-                                                  .v_head_dim = c.head_dim,
-                                                  .block_size = 16,
-                                                  .query_dtype = c.query_dtype(),
-                                                  .kv_dtype = c.kv_dtype,
-                                                  .scale = 1}},
-                                  .max_num_seqs = c.num_seqs,
-                                  .sm_version = backend.device().info().sm_version};
-  return SelectAttentionPath(c.phase(), {}, demand, available).value_or(AttentionPath::kNative);
-}
-
-std::string NameOf(const TableCase& c) {
-  const std::string batch =
-      c.phase() == AttentionPhase::kDecode ? absl::StrCat("decode ", c.num_seqs, " x ", c.seq_len)
-      : c.query_len == c.seq_len           ? absl::StrCat("prefill ", c.num_seqs, " x ", c.seq_len)
-                                 : absl::StrCat("prefill ", c.query_len, " of ", c.seq_len);
-  return absl::StrCat(DTypeName(c.kv_dtype), ", heads of ", c.head_dim, ", ", batch);
-}
-
-AttentionShape ShapeOf(const TableCase& c) {
-  return {.name = NameOf(c),
-          .num_q_heads = 32,
-          .num_kv_heads = 8,
-          .head_dim = c.head_dim,
-          .block_size = 16,
-          .lengths = {std::vector<int32_t>(c.num_seqs, c.query_len),
-                      std::vector<int32_t>(c.num_seqs, c.seq_len)},
-          .kv_dtype = c.kv_dtype};
-}
-
-absl::Status MeasureCase(GraphTimer& timer, uint64_t seed, const TableCase& c, Json* rows) {
-  const AttentionShape shape = ShapeOf(c);
-  ASSIGN_OR_RETURN(const MemoryInfo memory, timer.backend().device().Memory());
-  if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
-    std::printf("%s\n", SkippedText(shape.name, needed, memory.free_bytes).c_str());
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed));
-  ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
-  Json row = {{"phase", c.phase() == AttentionPhase::kDecode ? "decode" : "prefill"},
-              {"kv_dtype", DTypeName(c.kv_dtype)},
-              {"head_dim", c.head_dim},
-              {"num_seqs", c.num_seqs},
-              {"query_len", c.query_len},
-              {"seq_len", c.seq_len}};
-  std::string times;
-  double fastest = 0;
-  for (size_t i = 0; i < us.size(); ++i) {
-    const std::string& name = attention->names()[i];
-    row["us"][name] = us[i];
-    absl::StrAppend(&times, i > 0 ? ", " : "", name, " ", us[i]);
-    if (name != AttentionCase::kClassic && (fastest == 0 || us[i] < fastest)) fastest = us[i];
-  }
-  const char* chosen = PathName(AutoPath(timer.backend(), c));
-  row["auto"] = chosen;
-  row["auto_over_fastest"] = row["us"][chosen].get<double>() / fastest;
-  std::printf("  %-44s auto: %-7s %.3f of the fastest's time (us: %s)\n", shape.name.c_str(),
-              chosen, row["auto_over_fastest"].get<double>(), times.c_str());
-  rows->push_back(std::move(row));
+  std::printf("\n");
+  AddFigures((*result)[kAttentionTable.list], request.limits, &(*result)["figures"]);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status MeasureAttentionTable(GraphTimer& timer, uint64_t seed, Json* rows) {
-  std::printf("attention paths, 32/8 heads, blocks of 16, cold caches\n");
-  for (const TableCase& c : TableCases(timer.backend().device().info().kind)) {
-    if (Interrupted()) break;
-    RETURN_IF_ERROR(MeasureCase(timer, seed, c, rows));
-  }
-  std::printf("\n");
-  return absl::OkStatus();
-}
-
-absl::Status MeasureCascade(GraphTimer& timer, uint64_t seed, Json* rows) {
-  struct Shape {
-    int32_t num_seqs, prefix_len, rest_len;
-  };
-  std::vector<Shape> shapes = {{16, 1024, 256},  {16, 2048, 256},  {32, 1024, 256},
-                               {16, 4096, 256},  {32, 2048, 256},  {64, 1024, 256},
-                               {64, 2048, 256},  {256, 1024, 256}, {64, 8192, 256},
-                               {256, 4096, 256}, {128, 32768, 256}};
-  if (timer.backend().device().info().kind == DeviceKind::kCpu) shapes = {{4, 256, 32}};
-  std::printf("decodes that share a prefix, 32/8 heads of 128, bfloat16, blocks of 16\n");
-  for (const auto& [num_seqs, prefix_len, rest_len] : shapes) {
-    if (Interrupted()) break;
-    AttentionShape shape = ShapeOf({num_seqs, 1, prefix_len + rest_len, 128, DType::kBF16});
-    shape.name = absl::StrCat(num_seqs, " x (", prefix_len, " shared + ", rest_len, ")");
-    shape.shared_prefix_len = prefix_len;
-    ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed));
-    ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
-    std::printf("  %-32s plain %8.1f us, cascade %8.1f us: %.2f times as fast\n",
-                shape.name.c_str(), us[0], us[1], us[0] / us[1]);
-    rows->push_back({{"num_seqs", num_seqs},
-                     {"prefix_len", prefix_len},
-                     {"rest_len", rest_len},
-                     {"plain_us", us[0]},
-                     {"cascade_us", us[1]},
-                     {"speedup", us[0] / us[1]}});
-  }
-  std::printf("\n");
-  return absl::OkStatus();
-}
-
-absl::Status MeasureRagged(GraphTimer& timer, uint64_t seed, Json* rows) {
-  struct Shape {
-    int32_t num_seqs, query_len, seq_len;
-  };
-  std::vector<Shape> shapes = {
-      {16, 1024, 1024}, {4, 4096, 4096}, {1, 16384, 16384}, {1, 512, 32768}};
-  if (timer.backend().device().info().kind == DeviceKind::kCpu) {
-    shapes = {{1, 64, 256}};
-  }
-  std::printf("prompts, 32/8 heads of 128, bfloat16, blocks of 16, on the native path\n");
-  for (const auto& [num_seqs, query_len, seq_len] : shapes) {
-    for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
-      if (Interrupted()) break;
-      AttentionShape shape = ShapeOf({num_seqs, query_len, seq_len, 128, kv_dtype});
-      shape.has_ragged = true;
-      ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed));
-      ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
-      const auto tflops = [&](double one) { return attention->flops() / one * 1e-6; };
-      std::printf(
-          "  %-44s paged %9.1f us, %6.2f TFLOP/s; ragged %9.1f us, %6.2f TFLOP/s: "
-          "%.3f times as fast\n",
-          shape.name.c_str(), us[0], tflops(us[0]), us[1], tflops(us[1]), us[0] / us[1]);
-      rows->push_back({{"kv_dtype", DTypeName(kv_dtype)},
-                       {"num_seqs", num_seqs},
-                       {"query_len", query_len},
-                       {"seq_len", seq_len},
-                       {"paged_us", us[0]},
-                       {"paged_tflops", tflops(us[0])},
-                       {"ragged_us", us[1]},
-                       {"ragged_tflops", tflops(us[1])},
-                       {"speedup", us[0] / us[1]}});
-    }
-  }
-  std::printf("\n");
-  return absl::OkStatus();
-}
+constinit const KernelTable kAttentionTable = {.name = "attention",
+                                               .list = "attention",
+                                               .case_names = AttentionNames,
+                                               .has_rows = false,
+                                               .measure = MeasureAttention};
 
 }  // namespace quire::bench

@@ -1,5 +1,3 @@
-#include "tools/bench/kernels/delta_table.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -13,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/interrupt.h"
 #include "tools/bench/kernels/attention_case.h"
+#include "tools/bench/kernels/op_table.h"
 
 namespace quire::bench {
 
@@ -195,37 +194,45 @@ absl::StatusOr<double> AttentionUs(GraphTimer& timer, const DeltaBatch& batch, u
   return *std::min_element(us.begin(), us.end());
 }
 
-}  // namespace
-
-std::vector<std::string> DeltaCaseNames(DeviceKind device) {
+std::vector<std::string> DeltaCaseNames(DeviceKind device, const EngineConfig&,
+                                        const ModelConfig&) {
   std::vector<std::string> names;
   for (const DeltaBatch& batch : DeltaBatches(device)) names.push_back(batch.name);
   return names;
 }
 
-absl::Status MeasureGatedDelta(GraphTimer& timer, uint64_t seed, const std::string& cases,
-                               const Limits& limits, nlohmann::ordered_json* rows) {
-  Limits copied = limits;
-  copied.bytes_per_s = limits.copied_bytes_per_s;
+absl::Status MeasureGatedDelta(GraphTimer& timer, const TableRequest& request,
+                               nlohmann::ordered_json* result) {
+  Limits copied = request.limits;
+  copied.bytes_per_s = request.limits.copied_bytes_per_s;
+  nlohmann::ordered_json& rows = (*result)[kGatedDeltaTable.list];
   PrintOpHeader("gated delta net, 16/48 heads of 128, bfloat16, cold (share: of a copy's rate)");
   for (const DeltaBatch& batch : DeltaBatches(timer.backend().device().info().kind)) {
     if (Interrupted()) break;
-    if (!absl::StrContains(batch.name, cases)) continue;
+    if (!absl::StrContains(batch.name, request.cases)) continue;
     double us = 0;
     {
-      ASSIGN_OR_RETURN(const auto delta, DeltaCase::Create(timer, batch, seed));
+      ASSIGN_OR_RETURN(const auto delta, DeltaCase::Create(timer, batch, request.seed));
       ASSIGN_OR_RETURN(us, delta->Us());
-      rows->push_back(
+      rows.push_back(
           OpRow("gated_delta", batch.name, 1, us, delta->bytes(), delta->flops(), copied));
     }
-    PrintOpRow(rows->back());
+    PrintOpRow(rows.back());
     if (batch.is_decode()) continue;
-    ASSIGN_OR_RETURN(const double attention_us, AttentionUs(timer, batch, seed));
-    rows->back()["time_over_attention"] = us / attention_us;
+    ASSIGN_OR_RETURN(const double attention_us, AttentionUs(timer, batch, request.seed));
+    rows.back()["time_over_attention"] = us / attention_us;
     std::printf("%63s of attention's %.1f us: %.3f\n", "", attention_us, us / attention_us);
   }
   std::printf("\n");
   return absl::OkStatus();
 }
+
+}  // namespace
+
+constinit const KernelTable kGatedDeltaTable = {.name = "gated-delta",
+                                                .list = "delta_table",
+                                                .case_names = DeltaCaseNames,
+                                                .has_rows = false,
+                                                .measure = MeasureGatedDelta};
 
 }  // namespace quire::bench

@@ -1,5 +1,3 @@
-#include "tools/bench/kernels/experts_table.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "kernels/experts.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/kernels/op_table.h"
 
 namespace quire::bench {
 
@@ -217,18 +216,15 @@ class MixtureCase {
   int64_t routed_tokens_ = 0;
 };
 
-}  // namespace
-
-std::vector<std::string> MixtureNames() {
+std::vector<std::string> MixtureNames(DeviceKind, const EngineConfig&, const ModelConfig&) {
   std::vector<std::string> names;
   for (const Mixture& mixture : kMixtures) names.emplace_back(mixture.name);
   return names;
 }
 
-absl::Status MeasureExperts(GraphTimer& timer, uint64_t seed, const std::string& cases,
-                            const std::vector<int64_t>& token_counts, const Limits& limits,
-                            nlohmann::ordered_json* rows) {
-  std::vector<int64_t> counts = token_counts;
+absl::Status MeasureExperts(GraphTimer& timer, const TableRequest& request,
+                            nlohmann::ordered_json* result) {
+  std::vector<int64_t> counts = request.row_counts;
   const bool is_cpu = timer.backend().device().info().kind == DeviceKind::kCpu;
   if (counts.empty()) {
     counts = is_cpu ? std::vector<int64_t>{1, 8, 64}
@@ -236,17 +232,26 @@ absl::Status MeasureExperts(GraphTimer& timer, uint64_t seed, const std::string&
   }
   PrintOpHeader("mixtures of experts, bfloat16 unless the name says otherwise, cold");
   for (const Mixture& mixture : kMixtures) {
-    if (!absl::StrContains(mixture.name, cases)) continue;
+    if (!absl::StrContains(mixture.name, request.cases)) continue;
     if (Interrupted()) break;
     ASSIGN_OR_RETURN(
         const auto measured,
-        MixtureCase::Create(timer, mixture, *std::max_element(counts.begin(), counts.end()), seed));
+        MixtureCase::Create(timer, mixture, *std::max_element(counts.begin(), counts.end()),
+                            request.seed));
     for (const int64_t count : counts) {
       if (Interrupted()) break;
-      RETURN_IF_ERROR(measured->Measure(count, limits, rows));
+      RETURN_IF_ERROR(measured->Measure(count, request.limits, &(*result)[kExpertsTable.list]));
     }
   }
   return absl::OkStatus();
 }
+
+}  // namespace
+
+constinit const KernelTable kExpertsTable = {.name = "experts",
+                                             .list = "experts_table",
+                                             .case_names = MixtureNames,
+                                             .has_rows = true,
+                                             .measure = MeasureExperts};
 
 }  // namespace quire::bench

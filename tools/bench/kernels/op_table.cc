@@ -2,6 +2,9 @@
 
 #include <cstdio>
 
+#include "nlohmann/json.hpp"
+#include "tools/bench/engine/memory_fit.h"
+
 namespace quire::bench {
 
 using Json = nlohmann::ordered_json;
@@ -30,6 +33,12 @@ void PrintOpRow(const Json& row) {
               row["shape"].get<std::string>().c_str(), row["count"].get<int>(),
               row["us"].get<double>(), row["tb_s"].get<double>(), row["tflops"].get<double>(),
               ShareText(row["share_of_limit"].get<double>()).c_str());
+}
+
+void Skip(const std::string& name, int64_t needed_bytes, int64_t free_bytes, Json* result) {
+  std::printf("%s\n", SkippedText(name, needed_bytes, free_bytes).c_str());
+  (*result)["skipped"].push_back(
+      {{"name", name}, {"needed_bytes", needed_bytes}, {"free_bytes", free_bytes}});
 }
 
 }  // namespace quire::bench

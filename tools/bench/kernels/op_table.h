@@ -1,25 +1,78 @@
-// The tables of quire-bench kernels: an operation's time beside what the device allows.
+// The tables of quire-bench kernels: what each is asked for, and an operation's time beside what
+// the device allows. One thread.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_format.h"
-#include "nlohmann/json.hpp"
+#include "engine/engine_config.h"
+#include "engine/model/config/model_config.h"
+#include "nlohmann/json_fwd.hpp"
+#include "tools/bench/kernels/graph_timer.h"
 
 namespace quire::bench {
 
 // Of the device, measured in the same run.
 struct Limits {
-  double bytes_per_s;
-  double flops_per_s;
-  double copied_bytes_per_s;  // read and written
+  double bytes_per_s = 0;
+  double flops_per_s = 0;
+  double copied_bytes_per_s = 0;  // read and written
 
   double Us(double bytes, double flops) const {
     return 1e6 * std::max(bytes / bytes_per_s, flops / flops_per_s);
   }
 };
+
+struct TableRequest {
+  const EngineConfig* config = nullptr;
+  const ModelConfig* model = nullptr;
+  Limits limits = {};
+  uint64_t seed = 0;
+  std::string cases = {};                // only those whose names have this
+  std::vector<int64_t> row_counts = {};  // of x; empty: a list of the table's own
+  bool all_candidates = false;           // of gemms
+  std::vector<int32_t> batch_sizes = {};
+  int32_t context = 0;
+  int32_t prefill_len = 0;
+};
+
+// One value of --only.
+struct KernelTable {
+  const char* name;
+  const char* list;  // the member of the result that has its rows
+  // What --cases chooses of; null where it cannot.
+  std::vector<std::string> (*case_names)(DeviceKind device, const EngineConfig& config,
+                                         const ModelConfig& model);
+  bool has_rows;  // takes --rows
+  // Prints a line for each row and appends it to the list of the result.
+  absl::Status (*measure)(GraphTimer& timer, const TableRequest& request,
+                          nlohmann::ordered_json* result);
+};
+
+// Each operation of a model's steps.
+extern const KernelTable kStepTable;
+// One layer's attention over well-known lengths.
+extern const KernelTable kAttentionTable;
+// Attention on each path: what `--attention-backend auto` follows.
+extern const KernelTable kAttentionPathTable;
+// Decodes that share a prefix: read with each of them, and read once.
+extern const KernelTable kCascadeTable;
+// Prompts: new tokens read from the cache, and read where a gemm leaves them.
+extern const KernelTable kRaggedTable;
+// A model's gemms beside another library's.
+extern const KernelTable kLinearTable;
+// The same by the weights' format, beside bfloat16.
+extern const KernelTable kFormatTable;
+extern const KernelTable kSamplingTable;
+// Gated delta nets: decodes beside a copy of their states, prompts beside attention.
+extern const KernelTable kGatedDeltaTable;
+// Mixtures of experts, in the shapes of published models.
+extern const KernelTable kExpertsTable;
 
 // One operation, which a step calls `count` times, each in `us` microseconds.
 nlohmann::ordered_json OpRow(const std::string& name, const std::string& shape, size_t count,
@@ -32,5 +85,9 @@ inline std::string ShareText(double share) {
 
 void PrintOpHeader(const std::string& title);
 void PrintOpRow(const nlohmann::ordered_json& row);
+
+// Notes a case that does not fit the memory.
+void Skip(const std::string& name, int64_t needed_bytes, int64_t free_bytes,
+          nlohmann::ordered_json* result);
 
 }  // namespace quire::bench

@@ -1,5 +1,3 @@
-#include "tools/bench/kernels/sampling_table.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -14,6 +12,7 @@
 #include "kernels/sampling.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/kernels/op_table.h"
 
 namespace quire::bench {
 
@@ -160,17 +159,16 @@ class SamplingCases {
   DeviceBuffer logits_, counts_, results_;
 };
 
-}  // namespace
-
-std::vector<std::string> SamplingCaseNames(DeviceKind device, int64_t vocab_size) {
+std::vector<std::string> SamplingCaseNames(DeviceKind device, const EngineConfig&,
+                                           const ModelConfig& model) {
   std::vector<std::string> names;
-  for (const SamplingCase& one : SamplingCases(device, vocab_size)) names.push_back(one.name);
+  for (const SamplingCase& one : SamplingCases(device, model.vocab_size)) names.push_back(one.name);
   return names;
 }
 
-absl::Status MeasureSampling(GraphTimer& timer, int64_t vocab_size, uint64_t seed,
-                             const std::string& cases, const Limits& limits,
-                             nlohmann::ordered_json* rows) {
+absl::Status MeasureSampling(GraphTimer& timer, const TableRequest& request,
+                             nlohmann::ordered_json* result) {
+  const int64_t vocab_size = request.model->vocab_size;
   const DeviceKind device = timer.backend().device().info().kind;
   ASSIGN_OR_RETURN(const auto sampling,
                    SamplingCases::Create(timer, vocab_size, BatchSizes(device).back()));
@@ -178,17 +176,26 @@ absl::Status MeasureSampling(GraphTimer& timer, int64_t vocab_size, uint64_t see
   std::optional<Distribution> filled;
   for (const SamplingCase& one : SamplingCases(device, vocab_size)) {
     if (Interrupted()) return absl::OkStatus();
-    if (!absl::StrContains(one.name, cases)) continue;
+    if (!absl::StrContains(one.name, request.cases)) continue;
     const Distribution& distribution = one.kind.distribution;
-    if (filled != distribution) RETURN_IF_ERROR(sampling->Fill(distribution, seed));
+    if (filled != distribution) RETURN_IF_ERROR(sampling->Fill(distribution, request.seed));
     filled = distribution;
     ASSIGN_OR_RETURN(const double us, sampling->Us(one.kind.row, one.num_rows));
     const double bytes = static_cast<double>(one.num_rows * vocab_size) * sizeof(float);
-    rows->push_back(OpRow("sample", one.name, 1, us, bytes, 0, limits));
-    PrintOpRow(rows->back());
+    (*result)[kSamplingTable.list].push_back(
+        OpRow("sample", one.name, 1, us, bytes, 0, request.limits));
+    PrintOpRow((*result)[kSamplingTable.list].back());
   }
   std::printf("\n");
   return absl::OkStatus();
 }
+
+}  // namespace
+
+constinit const KernelTable kSamplingTable = {.name = "sampling",
+                                              .list = "sampling_table",
+                                              .case_names = SamplingCaseNames,
+                                              .has_rows = false,
+                                              .measure = MeasureSampling};
 
 }  // namespace quire::bench
