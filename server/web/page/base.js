@@ -1,39 +1,11 @@
-// What the other files share: elements, numbers for people, calls with the key.
+// What the other files of this page share: quantities for people, calls with the key, buttons.
 const $ = (id) => document.getElementById(id);
-
-// Text goes in as text, never as markup: much of it was chosen by clients or by a model.
-function element(name, className, ...children) {
-  const node = document.createElement(name);
-  if (className) node.className = className;
-  node.append(...children);
-  return node;
-}
-
-function svgElement(name, attributes) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
-  return node;
-}
-
-function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-const LOCALE = "en-US";
-const GROUPED = new Intl.NumberFormat(LOCALE, {maximumFractionDigits: 0});
-const THREE_DIGITS = new Intl.NumberFormat(LOCALE, {maximumSignificantDigits: 3});
-
-// 0.03, 1.24, 12.4, 124, 24,100
-function plain(value) {
-  if (value >= 100) return GROUPED.format(value);
-  return String(Number(value.toFixed(value >= 10 ? 1 : 2)));
-}
 
 const format = {
   count: (value) => GROUPED.format(value),
-  number: plain,
-  percent: (value) => `${plain(value)}%`,
-  ms: (value) => (value >= 1000 ? `${plain(value / 1000)} s` : `${plain(value)} ms`),
+  number: numberText,
+  percent: (value) => `${numberText(value)}%`,
+  ms: (value) => (value >= 1000 ? `${numberText(value / 1000)} s` : `${numberText(value)} ms`),
   bytes(value) {
     const units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let unit = 0;

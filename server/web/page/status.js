@@ -54,6 +54,52 @@ function makeSample(status, samples) {
   });
 }
 
+const SPANS = [60, 120, 300];  // seconds of the axis of time: the first that holds what there is
+const PLOT_SECONDS = SPANS[SPANS.length - 1];
+const LIVE_COLOURS = ["var(--accent)", "var(--second)"];
+
+// A plot of the last minutes, with the numbers of now in its legend.
+class LivePlot {
+  // series: [{name, of: sample => number or null}]; the axis ends at `least`, at least.
+  constructor({title, note, series, text, least}) {
+    Object.assign(this, {series, text, least, samples: []});
+    this.plot = new Plot({title, note, zooms: false});
+    this.card = this.plot.card;
+  }
+
+  set(samples) {
+    const chosen = this.samples[this.plot.stop];
+    this.samples = samples;
+    const last = samples[samples.length - 1];
+    const age = (sample) => (sample.time - last.time) / 1000;
+    const span = SPANS.find((seconds) => -age(samples[0]) <= seconds) || PLOT_SECONDS;
+    const values = samples.flatMap((sample) => this.series.map(({of}) => of(sample) || 0));
+    const tell = (value) => (value === null ? "–" : this.text(value));
+    this.plot.stop = samples.indexOf(chosen);
+    this.plot.set({
+      x: this.timeAxis(span, last),
+      y: Axis.linear("", Math.max(this.least, ...values), {most: 4, text: this.text, tell}),
+      series: this.series.map(({name, of}, i) => ({name, value: tell(of(last)), colour: LIVE_COLOURS[i], filled: i === 0,
+        points: samples.map((sample, at) => [age(sample), this.isAfterGap(at) ? null : of(sample)])})),
+    });
+    if (this.plot.stop < 0) this.plot.choose(-1);
+  }
+
+  // The first answer after some were missing: no line leads to it.
+  isAfterGap(i) {
+    return i > 0 && this.samples[i].time - this.samples[i - 1].time > 4 * POLL_MS;
+  }
+
+  timeAxis(span, last) {
+    const isShort = span < PLOT_SECONDS;
+    const text = (seconds) => (seconds === 0 ? "now" : isShort ? `−${-seconds} s` : `−${-seconds / 60} min`);
+    const axis = new Axis({min: -span, max: 0, text, tell: (seconds) => format.clock(last.time + 1000 * seconds)});
+    const step = isShort ? span / 4 : 60;
+    axis.ticks = () => Array.from({length: span / step + 1}, (_, i) => i * step - span);
+    return axis;
+  }
+}
+
 const PLOTS = [
   {title: "Tokens per second", text: format.number, least: 10, series: [
     {name: "generated", of: (s) => s.generated}, {name: "prompt", of: (s) => s.prompt}]},
@@ -74,7 +120,7 @@ class StatusView {
   constructor(onTrouble, onRefused) {
     this.onTrouble = onTrouble;
     this.onRefused = onRefused;
-    this.plots = PLOTS.map((options) => new Plot(options));
+    this.plots = PLOTS.map((options) => new LivePlot(options));
     $("plots").append(...this.plots.map(({card}) => card));
     this.samples = [];
     this.failures = 0;

@@ -20,7 +20,7 @@ except ImportError as error:
     print(f"skipped: {error}; tools/test installs tests/requirements.txt")
     sys.exit(77)
 
-SCRIPTS = "".join((ROOT / f"server/web/page/{name}.js").read_text() for name in ("base", "inline", "markdown"))
+SCRIPTS = "".join((ROOT / f"server/web/page/{name}.js").read_text() for name in ("elements", "base", "inline", "markdown"))
 # Every element and attribute that may ever come of a text.
 ALLOWED = {"DIV": {"class", "tabindex", "role", "aria-label"}, "P": set(), "BR": set(), "HR": set(), "EM": set(),
            "STRONG": set(), "DEL": set(), "CODE": set(), "PRE": {"tabindex"}, "BLOCKQUOTE": set(), "UL": set(),

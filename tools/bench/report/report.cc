@@ -8,11 +8,12 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"
-#include "tools/bench/report/plots/plot.h"
-#include "tools/bench/report/report_page.h"
+#include "tools/bench/report/report_data.h"
+#include "tools/bench/report/result_page.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/results/figure.h"
 #include "tools/bench/shown_progress.h"
@@ -39,19 +40,16 @@ std::string NameOf(const std::string& path, const nlohmann::ordered_json& json,
   }
 }
 
-absl::StatusOr<ReportContents> ReadContents(const ReportFlags& flags) {
-  ReportContents contents = {.title = flags.title, .results = {}};
+absl::StatusOr<std::vector<NamedResult>> ReadResults(const ReportFlags& flags) {
+  std::vector<NamedResult> results;
   std::set<std::string> taken;
   for (const std::string& path : flags.files) {
     ASSIGN_OR_RETURN(std::vector<nlohmann::ordered_json> documents, ReadJsonFile(path));
     for (nlohmann::ordered_json& json : documents) {
-      NamedResult result = {.name = NameOf(path, json, &taken),
-                            .colour = contents.results.size(),
-                            .kind = KindOf(json),
-                            .run = {}};
-      if (result.colour == kNumColours) {
+      NamedResult result = {.name = NameOf(path, json, &taken), .kind = KindOf(json), .run = {}};
+      if (results.size() == kMostResults) {
         return UsageError(
-            absl::StrCat(path, ": more than ", kNumColours, " results are too many for one page"));
+            absl::StrCat(path, ": more than ", kMostResults, " results are too many for one page"));
       }
       if (result.kind == ResultKind::kRun) {
         ASSIGN_OR_RETURN(result.run, MakeSavedRun(path, std::move(json)));
@@ -60,10 +58,10 @@ absl::StatusOr<ReportContents> ReadContents(const ReportFlags& flags) {
         result.run.path = path;
         result.run.json = std::move(json);
       }
-      contents.results.push_back(std::move(result));
+      results.push_back(std::move(result));
     }
   }
-  return contents;
+  return results;
 }
 
 absl::Status CheckFiles(const ReportFlags& flags) {
@@ -87,11 +85,11 @@ absl::Status MakeReport(ReportFlags& flags) {
   RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
   RETURN_IF_ERROR(CheckFiles(flags));
   ASSIGN_OR_RETURN(const auto html_file, OpenResultFile("--html", flags.html_file));
-  ASSIGN_OR_RETURN(const ReportContents contents, ReadContents(flags));
+  ASSIGN_OR_RETURN(const std::vector<NamedResult> results, ReadResults(flags));
   std::string page;
   {
     ShownProgress progress;
-    page = ReportPage(contents, progress.get());
+    page = ResultPage(flags.title, ReportData(results, progress.get()));
   }
   RETURN_IF_ERROR(html_file->Write(page));
   if (flags.html_file != "-") {

@@ -1,0 +1,26 @@
+// What the page of a report is made of: its results as JSON, each run with its requests, the doubts
+// about it and which of several is clearly the best. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/base/progress.h"
+#include "nlohmann/json_fwd.hpp"
+#include "tools/bench/results/saved_run.h"
+
+namespace quire::bench {
+
+inline constexpr size_t kMostResults = 8;  // as many as the page has colours
+
+struct NamedResult {
+  std::string name;
+  ResultKind kind = ResultKind::kRun;
+  SavedRun run = {};  // of other kinds only its path and its JSON
+};
+
+// The best of several is marked where `compare` calls it clear, which takes a while: `progress`, if
+// any, counts that.
+nlohmann::ordered_json ReportData(const std::vector<NamedResult>& results, Progress* progress);
+
+}  // namespace quire::bench
