@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "engine/json/parse_json.h"
 #include "nlohmann/json.hpp"
 
 namespace quire::bench {
@@ -49,7 +50,7 @@ std::string Embedded(const nlohmann::ordered_json& data) {
 
 std::string EscapedTitle(const std::string& title) {
   // By way of JSON, which makes UTF-8 of anything.
-  const auto clean = nlohmann::ordered_json::parse(Embedded(title)).get<std::string>();
+  const auto clean = ParseJson<nlohmann::ordered_json>(Embedded(title)).get<std::string>();
   return absl::StrReplaceAll(
       clean, {{"&", "&#38;"}, {"<", "&#60;"}, {">", "&#62;"}, {"\"", "&#34;"}, {"'", "&#39;"}});
 }
