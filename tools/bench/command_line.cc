@@ -91,6 +91,60 @@ absl::Status CheckSaveDetailed(bool save_detailed, const std::optional<std::stri
   return UsageError("--save-detailed goes with --json");
 }
 
+CLI::Option* FlagGroup::Finish(CLI::Option* option, const std::string& type) const {
+  if (!type.empty()) option->type_name(type);
+  return group_.empty() ? option : option->group(group_);
+}
+
+CLI::Option* FlagGroup::Count(const std::string& flag, int64_t* value, int64_t min, int64_t max,
+                              const std::string& help) {
+  return Finish(command_.add_option(flag, *value, help)->check(CLI::Range(min, max)), "N");
+}
+
+CLI::Option* FlagGroup::Count(const std::string& flag, int32_t* value, int64_t min, int64_t max,
+                              const std::string& help) {
+  return Finish(command_.add_option(flag, *value, help)->check(CLI::Range(min, max)), "N");
+}
+
+CLI::Option* FlagGroup::Real(const std::string& flag, double* value, double min, double max,
+                             const std::string& help) {
+  return Finish(command_.add_option(flag, *value, help)->check(RealFrom(min, max)), "NUMBER");
+}
+
+CLI::Option* FlagGroup::Real(const std::string& flag, float* value, double min, double max,
+                             const std::string& help) {
+  return Finish(command_.add_option(flag, *value, help)->check(RealFrom(min, max)), "NUMBER");
+}
+
+CLI::Option* FlagGroup::Real(const std::string& flag, std::optional<double>* value, double min,
+                             double max, const std::string& help) {
+  return Finish(command_.add_option(flag, *value, help)->check(RealFrom(min, max)), "NUMBER");
+}
+
+CLI::Option* FlagGroup::Text(const std::string& flag, std::string* value, const std::string& type,
+                             const std::string& help) {
+  return Finish(command_.add_option(flag, *value, help), type);
+}
+
+CLI::Option* FlagGroup::Text(const std::string& flag, std::optional<std::string>* value,
+                             const std::string& type, const std::string& help) {
+  return Finish(command_.add_option(flag, *value, help), type);
+}
+
+CLI::Option* FlagGroup::Texts(const std::string& flag, std::vector<std::string>* values,
+                              const std::string& type, const std::string& help) {
+  return Finish(command_.add_option(flag, *values, help), type);
+}
+
+CLI::Option* FlagGroup::OneOf(const std::string& flag, std::string* value,
+                              const std::vector<std::string>& names, const std::string& help) {
+  return Finish(command_.add_option(flag, *value, help)->check(CLI::IsMember(names)), "");
+}
+
+CLI::Option* FlagGroup::Switch(const std::string& flag, bool* value, const std::string& help) {
+  return Finish(command_.add_flag(flag, *value, help), "");
+}
+
 CLI::Validator RealFrom(double min, double max) {
   return CLI::Validator(
       [min, max](const std::string& text) -> std::string {

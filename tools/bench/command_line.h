@@ -2,8 +2,11 @@
 // one sentence for what is neither.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -11,6 +14,7 @@
 
 namespace CLI {
 class App;
+class Option;
 class Validator;
 }  // namespace CLI
 
@@ -33,6 +37,40 @@ void AddJsonFlag(CLI::App& command, std::optional<std::string>* path);
 void AddSaveDetailedFlag(CLI::App& command, bool* save_detailed);
 // An error (exit code 64) where there is no file to save that in.
 absl::Status CheckSaveDetailed(bool save_detailed, const std::optional<std::string>& json_file);
+
+// Adds flags to one group of a command's --help. What is added says which values it takes.
+class FlagGroup {
+ public:
+  explicit FlagGroup(CLI::App& command, std::string group = "")
+      : command_(command), group_(std::move(group)) {}
+
+  CLI::Option* Count(const std::string& flag, int64_t* value, int64_t min, int64_t max,
+                     const std::string& help);
+  CLI::Option* Count(const std::string& flag, int32_t* value, int64_t min, int64_t max,
+                     const std::string& help);
+  CLI::Option* Real(const std::string& flag, double* value, double min, double max,
+                    const std::string& help);
+  CLI::Option* Real(const std::string& flag, float* value, double min, double max,
+                    const std::string& help);
+  CLI::Option* Real(const std::string& flag, std::optional<double>* value, double min, double max,
+                    const std::string& help);
+  // `type` is what --help calls the value: "FILE".
+  CLI::Option* Text(const std::string& flag, std::string* value, const std::string& type,
+                    const std::string& help);
+  CLI::Option* Text(const std::string& flag, std::optional<std::string>* value,
+                    const std::string& type, const std::string& help);
+  CLI::Option* Texts(const std::string& flag, std::vector<std::string>* values,
+                     const std::string& type, const std::string& help);
+  CLI::Option* OneOf(const std::string& flag, std::string* value,
+                     const std::vector<std::string>& names, const std::string& help);
+  CLI::Option* Switch(const std::string& flag, bool* value, const std::string& help);
+
+ private:
+  CLI::Option* Finish(CLI::Option* option, const std::string& type) const;
+
+  CLI::App& command_;
+  const std::string group_;
+};
 
 // A number from min to max; refuses what is not a number, NaN included.
 CLI::Validator RealFrom(double min, double max);

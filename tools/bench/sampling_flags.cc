@@ -14,38 +14,26 @@ namespace {
 
 constexpr char kGroup[] = "Sampling";
 
-void AddReal(CLI::App& command, const std::string& flag, float* value, double min, double max,
-             const std::string& help) {
-  command.add_option(flag, *value, help)
-      ->check(RealFrom(min, max))
-      ->type_name("NUMBER")
-      ->group(kGroup);
-}
-
 // nlohmann writes a float as the double it is; this is the decimal number that was meant.
 double Decimal(float value) { return std::round(static_cast<double>(value) * 1e6) / 1e6; }
 
 }  // namespace
 
 void AddSamplingFlags(CLI::App& command, SamplingFlags* flags) {
-  AddReal(command, "--temperature", &flags->temperature, 0, 100, "0 = greedy (default)");
-  AddReal(command, "--top-p", &flags->top_p, 1e-6, 1, "Nucleus sampling, 1 = off (default)");
-  command.add_option("--top-k", flags->top_k, "0 = off (default)")
-      ->check(CLI::Range(0, 1 << 30))
-      ->type_name("N")
-      ->group(kGroup);
-  AddReal(command, "--min-p", &flags->min_p, 0, 1, "0 = off (default)");
-  AddReal(command, "--repetition-penalty", &flags->repetition_penalty, 0.001, 100,
-          "1 = off (default)");
-  AddReal(command, "--presence-penalty", &flags->presence_penalty, -2, 2, "0 = off (default)");
-  AddReal(command, "--frequency-penalty", &flags->frequency_penalty, -2, 2, "0 = off (default)");
+  FlagGroup add(command, kGroup);
+  add.Real("--temperature", &flags->temperature, 0, 100, "0 = greedy (default)");
+  add.Real("--top-p", &flags->top_p, 1e-6, 1, "Nucleus sampling, 1 = off (default)");
+  add.Count("--top-k", &flags->top_k, 0, 1 << 30, "0 = off (default)");
+  add.Real("--min-p", &flags->min_p, 0, 1, "0 = off (default)");
+  add.Real("--repetition-penalty", &flags->repetition_penalty, 0.001, 100, "1 = off (default)");
+  add.Real("--presence-penalty", &flags->presence_penalty, -2, 2, "0 = off (default)");
+  add.Real("--frequency-penalty", &flags->frequency_penalty, -2, 2, "0 = off (default)");
 }
 
 void AddIgnoreEosFlag(CLI::App& command, SamplingFlags* flags) {
-  command
-      .add_flag("--ignore-eos,!--no-ignore-eos", flags->ignore_eos,
-                "Go on after end tokens, so that every answer has its full length (default: on)")
-      ->group(kGroup);
+  FlagGroup add(command, kGroup);
+  add.Switch("--ignore-eos,!--no-ignore-eos", &flags->ignore_eos,
+             "Go on after end tokens, so that every answer has its full length (default: on)");
 }
 
 absl::Status CheckSampling(const SamplingFlags& flags) {

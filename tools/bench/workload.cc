@@ -86,37 +86,27 @@ absl::Status CheckLengths(const std::vector<Lengths>& all, int64_t shared_prefix
 }  // namespace
 
 void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags) {
-  const std::string group = "Workload";
-  const auto add = [&](const std::string& flag, int64_t* value, int64_t min, int64_t max,
-                       const std::string& help) {
-    return command.add_option(flag, *value, help)
-        ->check(CLI::Range(min, max))
-        ->type_name("N")
-        ->capture_default_str()
-        ->group(group);
-  };
-  auto* num_prompts = add("--num-prompts", &flags->num_prompts, 1, 1'000'000, "Requests");
-  auto* input_len = add("--input-len,--random-input-len", &flags->input_len, 1, kMaxLength,
-                        "Prompt tokens of each");
-  auto* output_len = add("--output-len,--random-output-len", &flags->output_len, 1, kMaxLength,
-                         "Generated tokens of each");
-  command
-      .add_option("--random-range-ratio", flags->range_ratio,
-                  "Lengths differ: uniform within this share of them, more or less (default: 0)")
-      ->check(RealFrom(0, 0.999))
-      ->type_name("SHARE")
-      ->group(group);
-  add("--shared-prefix-len", &flags->shared_prefix_len, 0, kMaxLength,
-      "Leading prompt tokens that all requests share");
-  command
-      .add_option("--workload", flags->file,
-                  "File of JSON lines {\"input_len\": N, \"output_len\": N}, one a request, in "
-                  "place of --num-prompts, --input-len and --output-len")
-      ->type_name("FILE")
+  FlagGroup add(command, "Workload");
+  auto* num_prompts = add.Count("--num-prompts", &flags->num_prompts, 1, 1'000'000, "Requests")
+                          ->capture_default_str();
+  auto* input_len = add.Count("--input-len,--random-input-len", &flags->input_len, 1, kMaxLength,
+                              "Prompt tokens of each")
+                        ->capture_default_str();
+  auto* output_len = add.Count("--output-len,--random-output-len", &flags->output_len, 1,
+                               kMaxLength, "Generated tokens of each")
+                         ->capture_default_str();
+  add.Real("--random-range-ratio", &flags->range_ratio, 0, 0.999,
+           "Lengths differ: uniform within this share of them, more or less (default: 0)")
+      ->type_name("SHARE");
+  add.Count("--shared-prefix-len", &flags->shared_prefix_len, 0, kMaxLength,
+            "Leading prompt tokens that all requests share")
+      ->capture_default_str();
+  add.Text("--workload", &flags->file, "FILE",
+           "File of JSON lines {\"input_len\": N, \"output_len\": N}, one a request, in "
+           "place of --num-prompts, --input-len and --output-len")
       ->excludes(num_prompts)
       ->excludes(input_len)
-      ->excludes(output_len)
-      ->group(group);
+      ->excludes(output_len);
 }
 
 absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, int64_t vocab_size,

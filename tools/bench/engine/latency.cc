@@ -182,22 +182,21 @@ Command AddLatency(CLI::App& app) {
       "  quire-bench latency --shape qwen3-0.6b --input-len 8000 --shared-prefix-len 7936 "
       "--output-len 1");
   const auto flags = std::make_shared<LatencyFlags>();
-  const auto add = [&](const std::string& flag, auto* value, int64_t min, int64_t max,
-                       const std::string& help) {
-    command->add_option(flag, *value, help)
-        ->check(CLI::Range(min, max))
-        ->type_name("N")
-        ->capture_default_str()
-        ->group("Workload");
-  };
-  add("--batch-size", &flags->batch_size, 1, 65536, "Requests of a batch");
-  add("--input-len", &flags->input_len, 1, 1 << 24, "Prompt tokens of each");
-  add("--output-len", &flags->output_len, 1, 1 << 24, "Generated tokens of each");
-  add("--shared-prefix-len", &flags->shared_prefix_len, 0, 1 << 24,
-      "Leading prompt tokens that all requests share: found in the prefix cache but by the "
-      "first");
-  add("--num-iters-warmup", &flags->num_warmups, 0, 100000, "Batches before those that count");
-  add("--num-iters", &flags->num_iterations, 1, 100000, "Batches that count");
+  FlagGroup add(*command, "Workload");
+  add.Count("--batch-size", &flags->batch_size, 1, 65536, "Requests of a batch")
+      ->capture_default_str();
+  add.Count("--input-len", &flags->input_len, 1, 1 << 24, "Prompt tokens of each")
+      ->capture_default_str();
+  add.Count("--output-len", &flags->output_len, 1, 1 << 24, "Generated tokens of each")
+      ->capture_default_str();
+  add.Count("--shared-prefix-len", &flags->shared_prefix_len, 0, 1 << 24,
+            "Leading prompt tokens that all requests share: found in the prefix cache but by the "
+            "first")
+      ->capture_default_str();
+  add.Count("--num-iters-warmup", &flags->num_warmups, 0, 100000, "Batches before those that count")
+      ->capture_default_str();
+  add.Count("--num-iters", &flags->num_iterations, 1, 100000, "Batches that count")
+      ->capture_default_str();
   AddJsonFlag(*command, &flags->json_file);
   AddSaveDetailedFlag(*command, &flags->save_detailed);
   AddSeedFlag(*command, &flags->given_seed);

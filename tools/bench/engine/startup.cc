@@ -219,16 +219,13 @@ Command AddStartup(CLI::App& app) {
       "  quire-bench startup --model FOLDER --num-starts 1 --json start.json\n"
       "  quire-bench report start.json --html start.html");
   const auto flags = std::make_shared<StartupFlags>();
-  command->add_option("--num-starts", flags->num_starts, "How often it is started")
-      ->check(CLI::Range(1, 10000))
-      ->type_name("N")
+  FlagGroup add(*command);
+  add.Count("--num-starts", &flags->num_starts, 1, 10000, "How often it is started")
       ->capture_default_str();
-  command->add_option("--idle-seconds", flags->idle_seconds, "How long the last one is left idle")
-      ->check(RealFrom(0, 3600))
+  add.Real("--idle-seconds", &flags->idle_seconds, 0, 3600, "How long the last one is left idle")
       ->type_name("SECONDS")
       ->capture_default_str();
-  command->add_option("--timeout", flags->timeout_seconds, "Maximum time of one start")
-      ->check(RealFrom(0.1, 86400))
+  add.Real("--timeout", &flags->timeout_seconds, 0.1, 86400, "Maximum time of one start")
       ->type_name("SECONDS")
       ->capture_default_str();
   AddJsonFlag(*command, &flags->json_file);

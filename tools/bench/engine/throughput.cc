@@ -122,9 +122,8 @@ Command AddThroughput(CLI::App& app) {
       "  quire-bench throughput --model FOLDER --temperature 0.8 --json result.json\n"
       "  quire-bench throughput --model FOLDER --workload lengths.jsonl --max-num-seqs 128");
   const auto flags = std::make_shared<ThroughputFlags>();
-  command->add_option("--num-warmups", flags->num_warmups, "Short requests before the clock starts")
-      ->check(CLI::Range(0, 1000))
-      ->type_name("N")
+  FlagGroup add(*command);
+  add.Count("--num-warmups", &flags->num_warmups, 0, 1000, "Short requests before the clock starts")
       ->capture_default_str();
   AddJsonFlag(*command, &flags->json_file);
   AddSaveDetailedFlag(*command, &flags->save_detailed);

@@ -146,8 +146,8 @@ Command AddTimeline(CLI::App& app) {
   command->add_option("--num-steps", flags->num_steps, "Minimum of steps to look at")
       ->check(CLI::Range(2, 8192))
       ->capture_default_str();
-  command->add_option("--html", flags->html_file, "Write a picture to this file")
-      ->type_name("FILE");
+  FlagGroup add(*command);
+  add.Text("--html", &flags->html_file, "FILE", "Write a picture to this file");
   command->add_option("--num-shown", flags->num_shown, "Steps in the picture")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -211,10 +211,9 @@ Command AddKernels(CLI::App& app) {
           "weights' format, or sampling of the model's vocabulary, or gated delta nets, or "
           "mixtures of experts")
       ->check(CLI::IsMember(names));
-  command
-      ->add_option("--cases", request.cases,
-                   absl::StrCat("Of ", TablesWithCases(), ", only what has this text in its name"))
-      ->type_name("TEXT");
+  FlagGroup add(*command);
+  add.Text("--cases", &request.cases, "TEXT",
+           absl::StrCat("Of ", TablesWithCases(), ", only what has this text in its name"));
   command
       ->add_option("--rows", request.row_counts,
                    absl::StrCat("Of ", TablesWithRows(),
@@ -223,8 +222,8 @@ Command AddKernels(CLI::App& app) {
                                 "thousand)"))
       ->delimiter(',')
       ->check(CLI::Range(1, 16384));
-  command->add_flag("--candidates", request.all_candidates,
-                    "Of linear on a GPU, also each kernel that can compute a gemm");
+  add.Switch("--candidates", &request.all_candidates,
+             "Of linear on a GPU, also each kernel that can compute a gemm");
   AddJsonFlag(*command, &flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);
   AddEngineFlags(*command, &flags->engine);

@@ -44,75 +44,41 @@ struct QualityFlags : ServerFlags {
 };
 
 void AddQuestionFlags(CLI::App& command, QualityFlags* flags) {
-  const std::string group = "Questions";
-  command
-      .add_option(
-          "--dataset-path", flags->path,
-          "JSON lines: {\"prompt\" or \"messages\", \"answer\"}, {\"text\"} or {\"prompt\", "
-          "\"choices\", \"answer\"}; docs/datasets-and-quality.md has all of it")
-      ->type_name("FILE")
-      ->group(group);
-  const auto add = [&](const std::string& flag, int64_t* value, int64_t max,
-                       const std::string& help) {
-    command.add_option(flag, *value, help)
-        ->check(CLI::Range(int64_t{1}, max))
-        ->type_name("N")
-        ->capture_default_str()
-        ->group(group);
-  };
-  add("--every", &flags->file.every, 1'000'000, "Ask only every n-th of the lines");
-  add("--max-tokens", &flags->file.max_tokens, int64_t{1} << 24,
-      "Generated tokens at most, where the line does not say it");
-  add("--max-concurrency", &flags->max_concurrency, 100'000, "Requests at a time");
-  command
-      .add_option("--stop", flags->file.stop,
-                  "Text that ends an answer, where the line does not say it; may be repeated")
-      ->type_name("TEXT")
-      ->group(group);
+  FlagGroup add(command, "Questions");
+  add.Text("--dataset-path", &flags->path, "FILE",
+           "JSON lines: {\"prompt\" or \"messages\", \"answer\"}, {\"text\"} or {\"prompt\", "
+           "\"choices\", \"answer\"}; docs/datasets-and-quality.md has all of it");
+  add.Count("--every", &flags->file.every, 1, 1'000'000, "Ask only every n-th of the lines")
+      ->capture_default_str();
+  add.Count("--max-tokens", &flags->file.max_tokens, 1, 1 << 24,
+            "Generated tokens at most, where the line does not say it")
+      ->capture_default_str();
+  add.Count("--max-concurrency", &flags->max_concurrency, 1, 100'000, "Requests at a time")
+      ->capture_default_str();
+  add.Texts("--stop", &flags->file.stop, "TEXT",
+            "Text that ends an answer, where the line does not say it; may be repeated");
 }
 
 void AddJudgeFlags(CLI::App& command, QualityFlags* flags) {
-  const std::string group = "Judging";
-  command.add_flag("--ignore-case", flags->match.ignore_case, "When answers are compared")
-      ->group(group);
-  command.add_flag("--ignore-punctuation", flags->match.ignore_punctuation, "Likewise")
-      ->group(group);
-  command
-      .add_option("--answer-after", flags->match.answer_after,
-                  "Only what comes after the last of these in a text is its answer")
-      ->type_name("TEXT")
-      ->group(group);
-  command
-      .add_option("--require", flags->require,
-                  "Exit with 1 when a smaller share of the answers and choices is right")
-      ->check(RealFrom(0, 1))
-      ->type_name("SHARE")
-      ->group(group);
-  command.add_flag("--show-wrong", flags->show_wrong, "Print the answers that are wrong")
-      ->group(group);
-  command
-      .add_option("--save-answers", flags->answers_file,
-                  "Record the answers, their token ids and logprobs")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--compare-with", flags->compare_with,
-                  "Say how far the answers are from those that --save-answers recorded")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--first-tokens", flags->first_tokens,
-                  "Say how many answers begin with the same so many tokens")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(group);
-  command
-      .add_option("--require-identical", flags->require_identical,
-                  "Exit with 1 when a smaller share of the answers is the recorded one")
-      ->check(RealFrom(0, 1))
-      ->type_name("SHARE")
-      ->group(group);
+  FlagGroup add(command, "Judging");
+  add.Switch("--ignore-case", &flags->match.ignore_case, "When answers are compared");
+  add.Switch("--ignore-punctuation", &flags->match.ignore_punctuation, "Likewise");
+  add.Text("--answer-after", &flags->match.answer_after, "TEXT",
+           "Only what comes after the last of these in a text is its answer");
+  add.Real("--require", &flags->require, 0, 1,
+           "Exit with 1 when a smaller share of the answers and choices is right")
+      ->type_name("SHARE");
+  add.Switch("--show-wrong", &flags->show_wrong, "Print the answers that are wrong");
+  add.Text("--save-answers", &flags->answers_file, "FILE",
+           "Record the answers, their token ids and logprobs");
+  add.Text("--compare-with", &flags->compare_with, "FILE",
+           "Say how far the answers are from those that --save-answers recorded");
+  add.Count("--first-tokens", &flags->first_tokens, int64_t{1}, int64_t{1} << 24,
+            "Say how many answers begin with the same so many tokens")
+      ->capture_default_str();
+  add.Real("--require-identical", &flags->require_identical, 0, 1,
+           "Exit with 1 when a smaller share of the answers is the recorded one")
+      ->type_name("SHARE");
   AddJsonFlag(command, &flags->json_file);
 }
 

@@ -116,15 +116,12 @@ Command AddReport(CLI::App& app) {
   const auto flags = std::make_shared<ReportFlags>();
   flags->title = "Results";
   flags->command = command->allow_extras();
-  command
-      ->add_option("files", flags->files,
-                   "Results of serve, sweep, throughput, latency, startup, kernels, timeline and "
-                   "quality, or of vLLM's bench serve")
-      ->type_name("FILE");
-  command->add_option("--html", flags->html_file, "Where the page goes")->type_name("FILE");
-  command->add_option("--title", flags->title, "Of the page")
-      ->type_name("TEXT")
-      ->capture_default_str();
+  FlagGroup add(*command);
+  add.Texts("files", &flags->files, "FILE",
+            "Results of serve, sweep, throughput, latency, startup, kernels, timeline and "
+            "quality, or of vLLM's bench serve");
+  add.Text("--html", &flags->html_file, "FILE", "Where the page goes");
+  add.Text("--title", &flags->title, "TEXT", "Of the page")->capture_default_str();
   return [flags] { return Finish(MakeReport(*flags)); };
 }
 

@@ -144,8 +144,8 @@ Command AddCompare(CLI::App& app) {
           "Results of serve, throughput or latency, or of vLLM's bench serve: A and B, or all of A")
       ->required()
       ->type_name("FILE");
-  command->add_option("--against", flags->against, "Files of B, where there are several of a side")
-      ->type_name("FILE");
+  FlagGroup add(*command);
+  add.Texts("--against", &flags->against, "FILE", "Files of B, where there are several of a side");
   command
       ->add_option("--fail-if", flags->fail_if,
                    "Exit with 1 when this holds, such as p99_ttft_ms>+5%, output_throughput<-3% or "
@@ -153,9 +153,7 @@ Command AddCompare(CLI::App& app) {
                    "may be repeated")
       ->allow_extra_args(false)
       ->type_name("BOUND");
-  command->add_option("--num-resamples", flags->num_resamples, "Draws of the requests")
-      ->check(CLI::Range(100, 1'000'000))
-      ->type_name("N")
+  add.Count("--num-resamples", &flags->num_resamples, 100, 1'000'000, "Draws of the requests")
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "Of the draws")
       ->check(SeedNumber())

@@ -15,64 +15,44 @@ namespace {
 
 constexpr char kGroup[] = "Workload";
 
-CLI::Option* AddCount(CLI::App& command, const std::string& flag, int64_t* value,
-                      const std::string& help) {
-  return command.add_option(flag, *value, help)
-      ->check(CLI::Range(int64_t{1}, kMaxLength))
-      ->type_name("N")
-      ->group(kGroup);
-}
-
-void AddReal(CLI::App& command, const std::string& flag, double* value, double min, double max,
-             const std::string& help) {
-  command.add_option(flag, *value, help)
-      ->check(RealFrom(min, max))
-      ->type_name("NUMBER")
-      ->group(kGroup);
-}
-
 void AddPrefixFlags(CLI::App& command, DatasetFlags* flags) {
-  AddCount(command, "--prefix-repetition-num-prefixes,--gsp-num-groups", &flags->num_prefixes,
-           "Of prefix_repetition (default: 10)");
-  AddCount(command, "--prefix-repetition-prefix-len,--gsp-system-prompt-len", &flags->prefix_len,
-           "Tokens (default: 256)");
-  AddCount(command, "--prefix-repetition-suffix-len,--gsp-question-len", &flags->suffix_len,
-           "Tokens (default: 256)");
-  AddCount(command, "--prefix-repetition-output-len,--gsp-output-len", &flags->prefix_output_len,
-           "Tokens (default: 128)");
+  FlagGroup add(command, kGroup);
+  add.Count("--prefix-repetition-num-prefixes,--gsp-num-groups", &flags->num_prefixes, 1,
+            kMaxLength, "Of prefix_repetition (default: 10)");
+  add.Count("--prefix-repetition-prefix-len,--gsp-system-prompt-len", &flags->prefix_len, 1,
+            kMaxLength, "Tokens (default: 256)");
+  add.Count("--prefix-repetition-suffix-len,--gsp-question-len", &flags->suffix_len, 1, kMaxLength,
+            "Tokens (default: 256)");
+  add.Count("--prefix-repetition-output-len,--gsp-output-len", &flags->prefix_output_len, 1,
+            kMaxLength, "Tokens (default: 128)");
 }
 
 void AddConversationFlags(CLI::App& command, ConversationFlags* flags) {
-  AddReal(command, "--conversation-turn-mean", &flags->turn_mean, 1, 1e4,
-          "Turns of each random conversation, each with --input-len new tokens, sent after the "
-          "answer before it and with all that came before (default: 1)");
-  AddReal(command, "--conversation-turn-stddev", &flags->turn_stddev, 0, 1e4,
-          "Their standard deviation (default: 0)");
-  AddCount(command, "--max-turns", &flags->max_turns,
-           "Turns of a conversation at most (default: of sharegpt's only the first)");
-  AddReal(command, "--conversation-turn-delay-mean", &flags->delay_mean_ms, 0, 1e9,
-          "Milliseconds from an answer to the next turn (default: 0)");
-  AddReal(command, "--conversation-turn-delay-stddev", &flags->delay_stddev_ms, 0, 1e9,
-          "Their standard deviation (default: 0)");
+  FlagGroup add(command, kGroup);
+  add.Real("--conversation-turn-mean", &flags->turn_mean, 1, 1e4,
+           "Turns of each random conversation, each with --input-len new tokens, sent after the "
+           "answer before it and with all that came before (default: 1)");
+  add.Real("--conversation-turn-stddev", &flags->turn_stddev, 0, 1e4,
+           "Their standard deviation (default: 0)");
+  add.Count("--max-turns", &flags->max_turns, 1, kMaxLength,
+            "Turns of a conversation at most (default: of sharegpt's only the first)");
+  add.Real("--conversation-turn-delay-mean", &flags->delay_mean_ms, 0, 1e9,
+           "Milliseconds from an answer to the next turn (default: 0)");
+  add.Real("--conversation-turn-delay-stddev", &flags->delay_stddev_ms, 0, 1e9,
+           "Their standard deviation (default: 0)");
 }
 
 void AddTraceFlags(CLI::App& command, DatasetFlags* flags) {
-  command
-      .add_option(
-          "--trace-file", flags->trace_file,
-          "Send each request at its time in this file (the dataset timed_trace): JSON lines "
-          "with a timestamp, as Mooncake's, or a CSV file of Azure's or BurstGPT's")
-      ->type_name("FILE")
-      ->group(kGroup);
-  AddReal(command, "--trace-speedup", &flags->trace_speedup, 1e-6, 1e6,
-          "The trace's times pass so many times as fast (default: 1)");
-  command
-      .add_option("--trace-time-unit", flags->trace_time_unit,
-                  "Of timestamps in JSON lines: ms or s (default: ms)")
-      ->check(CLI::IsMember({"ms", "s"}))
-      ->group(kGroup);
-  AddCount(command, "--trace-block-size,--timed-trace-chunk-hash-size", &flags->trace_block_size,
-           "Prompt tokens that one of a trace's hash_ids stands for (default: 512)");
+  FlagGroup add(command, kGroup);
+  add.Text("--trace-file", &flags->trace_file, "FILE",
+           "Send each request at its time in this file (the dataset timed_trace): JSON lines "
+           "with a timestamp, as Mooncake's, or a CSV file of Azure's or BurstGPT's");
+  add.Real("--trace-speedup", &flags->trace_speedup, 1e-6, 1e6,
+           "The trace's times pass so many times as fast (default: 1)");
+  add.OneOf("--trace-time-unit", &flags->trace_time_unit, {"ms", "s"},
+            "Of timestamps in JSON lines: ms or s (default: ms)");
+  add.Count("--trace-block-size,--timed-trace-chunk-hash-size", &flags->trace_block_size, 1,
+            kMaxLength, "Prompt tokens that one of a trace's hash_ids stands for (default: 512)");
 }
 
 bool IsFile(const DatasetFlags& flags) {
@@ -101,41 +81,32 @@ absl::Status CheckConversations(const DatasetFlags& flags) {
 }  // namespace
 
 void AddDatasetFlags(CLI::App& command, DatasetFlags* flags) {
-  command.add_option("--dataset-name", flags->name, "Where prompts come from")
-      ->check(CLI::IsMember({"random", "prefix_repetition", "generated-shared-prefix", "sharegpt",
-                             "custom", "timed_trace"}))
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_option(
-          "--dataset-path", flags->path,
-          "sharegpt: a JSON file of conversations; custom: JSON lines of {\"prompt\": TEXT, "
-          "\"output_tokens\": N}; timed_trace: as --trace-file")
-      ->type_name("FILE")
-      ->group(kGroup);
+  FlagGroup add(command, kGroup);
+  add.OneOf("--dataset-name", &flags->name,
+            {"random", "prefix_repetition", "generated-shared-prefix", "sharegpt", "custom",
+             "timed_trace"},
+            "Where prompts come from")
+      ->capture_default_str();
+  add.Text("--dataset-path", &flags->path, "FILE",
+           "sharegpt: a JSON file of conversations; custom: JSON lines of {\"prompt\": TEXT, "
+           "\"output_tokens\": N}; timed_trace: as --trace-file");
   AddWorkloadFlags(command, &flags->random);
-  AddCount(command, "--sharegpt-output-len,--custom-output-len", &flags->file_output_len,
-           "Generated tokens of each prompt of a file (default: as the file says)");
-  const auto add_switch = [&](const std::string& flag, bool* value, const std::string& help) {
-    command.add_flag(flag, *value, help)->group(kGroup);
-  };
-  add_switch("--disable-shuffle", &flags->keeps_order, "A file's prompts are taken in its order");
-  add_switch("--no-oversample", &flags->no_oversample,
+  add.Count("--sharegpt-output-len,--custom-output-len", &flags->file_output_len, 1, kMaxLength,
+            "Generated tokens of each prompt of a file (default: as the file says)");
+  add.Switch("--disable-shuffle", &flags->keeps_order, "A file's prompts are taken in its order");
+  add.Switch("--no-oversample", &flags->no_oversample,
              "A file's prompts are sent once, even if --num-prompts are more");
-  add_switch("--skip-too-long", &flags->skips_too_long,
+  add.Switch("--skip-too-long", &flags->skips_too_long,
              "Leave out what a file asks for that does not fit the model's context");
   AddPrefixFlags(command, flags);
   AddConversationFlags(command, &flags->conversation);
   AddTraceFlags(command, flags);
-  add_switch("--text-prompts", &flags->text,
+  add.Switch("--text-prompts", &flags->text,
              "Random prompts are words, about one for each token: for servers that take no token "
              "ids");
-  command
-      .add_option("--tokenizer", flags->tokenizer_folder,
-                  "Model folder whose tokenizer makes random texts of exact lengths, and counts "
-                  "what the server does not (default: none)")
-      ->type_name("FOLDER")
-      ->group(kGroup);
+  add.Text("--tokenizer", &flags->tokenizer_folder, "FOLDER",
+           "Model folder whose tokenizer makes random texts of exact lengths, and counts "
+           "what the server does not (default: none)");
 }
 
 absl::Status CheckDatasetFlags(DatasetFlags* flags) {

@@ -19,111 +19,70 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-CLI::Option* AddNumber(CLI::App& command, const std::string& flag, double* value, double min,
-                       double max, const std::string& help) {
-  return command.add_option(flag, *value, help)->check(RealFrom(min, max))->type_name("NUMBER");
-}
-
-CLI::Option* AddCount(CLI::App& command, const std::string& flag, int64_t* value, int64_t min,
-                      const std::string& help) {
-  return command.add_option(flag, *value, help)
-      ->check(CLI::Range(min, int64_t{1'000'000}))
-      ->type_name("N");
-}
+constexpr int64_t kMost = 1'000'000;
 
 void AddLoadFlags(CLI::App& command, ServeFlags* flags) {
-  const std::string group = "Load";
-  AddNumber(command, "--request-rate", &flags->arrivals.rate, 1e-6, kInfinity,
-            "Requests per second, Poisson arrivals (default: all at once)")
-      ->group(group);
-  AddNumber(command, "--burstiness", &flags->arrivals.burstiness, 1e-3, 1e6,
-            "Shape of the gaps' gamma distribution: less than 1 comes in bursts, more is evener "
-            "(default: 1, Poisson)")
-      ->group(group);
-  command
-      .add_option(
-          "--ramp-up-strategy", flags->arrivals.ramp,
-          "The rate goes from --ramp-up-start-rps to --ramp-up-end-rps: linear or exponential")
-      ->check(CLI::IsMember({"linear", "exponential"}))
-      ->group(group);
-  AddNumber(command, "--ramp-up-start-rps", &flags->arrivals.ramp_start, 1e-6, 1e9, "")
-      ->group(group);
-  AddNumber(command, "--ramp-up-end-rps", &flags->arrivals.ramp_end, 1e-6, 1e9, "")->group(group);
-  AddCount(command, "--max-concurrency", &flags->load.max_concurrency, 1,
-           "Maximum of requests in flight; others wait in the client, which is measured "
-           "(default: unbounded)")
-      ->group(group);
-  AddCount(command, "--connections", &flags->load.num_connections, 1,
-           "Connections at least; more are opened where these have no room (default: as many as "
-           "are needed)")
-      ->group(group);
-  AddNumber(command, "--duration", &flags->load.max_seconds, 0.01, 1e7,
-            "Seconds after which nothing more is sent and what runs is cancelled (default: to the "
-            "last answer)")
-      ->group(group);
-  AddNumber(command, "--deadline-ms", &flags->deadline_ms, 0.1, 1e9,
-            "A request is cancelled so long after it was sent (default: never)")
-      ->group(group);
-  AddNumber(command, "--cancel-rate", &flags->load.cancel_rate, 0, 1,
-            "Share of the requests that are cancelled after some of their tokens (default: 0)")
-      ->group(group);
-  AddCount(command, "--num-warmups", &flags->num_warmups, 0,
-           "Requests before the load, one after the other, which are not measured (default: 0)")
-      ->group(group);
-  command
-      .add_flag("--flush-cache", flags->flushes_cache,
-                "Empty the server's prefix cache before the load, after the warm-ups")
-      ->group(group);
+  FlagGroup add(command, "Load");
+  add.Real("--request-rate", &flags->arrivals.rate, 1e-6, kInfinity,
+           "Requests per second, Poisson arrivals (default: all at once)");
+  add.Real("--burstiness", &flags->arrivals.burstiness, 1e-3, 1e6,
+           "Shape of the gaps' gamma distribution: less than 1 comes in bursts, more is evener "
+           "(default: 1, Poisson)");
+  add.OneOf("--ramp-up-strategy", &flags->arrivals.ramp, {"linear", "exponential"},
+            "The rate goes from --ramp-up-start-rps to --ramp-up-end-rps: linear or exponential");
+  add.Real("--ramp-up-start-rps", &flags->arrivals.ramp_start, 1e-6, 1e9, "");
+  add.Real("--ramp-up-end-rps", &flags->arrivals.ramp_end, 1e-6, 1e9, "");
+  add.Count("--max-concurrency", &flags->load.max_concurrency, 1, kMost,
+            "Maximum of requests in flight; others wait in the client, which is measured "
+            "(default: unbounded)");
+  add.Count("--connections", &flags->load.num_connections, 1, kMost,
+            "Connections at least; more are opened where these have no room (default: as many as "
+            "are needed)");
+  add.Real("--duration", &flags->load.max_seconds, 0.01, 1e7,
+           "Seconds after which nothing more is sent and what runs is cancelled (default: to the "
+           "last answer)");
+  add.Real("--deadline-ms", &flags->deadline_ms, 0.1, 1e9,
+           "A request is cancelled so long after it was sent (default: never)");
+  add.Real("--cancel-rate", &flags->load.cancel_rate, 0, 1,
+           "Share of the requests that are cancelled after some of their tokens (default: 0)");
+  add.Count("--num-warmups", &flags->num_warmups, 0, kMost,
+            "Requests before the load, one after the other, which are not measured (default: 0)");
+  add.Switch("--flush-cache", &flags->flushes_cache,
+             "Empty the server's prefix cache before the load, after the warm-ups");
 }
 
 void AddResultFlags(CLI::App& command, ServeFlags* flags) {
-  const std::string group = "Results";
+  constexpr char kResults[] = "Results";
+  FlagGroup add(command, kResults);
   command
       .add_option("--percentile-metrics", flags->metrics,
                   "Of ttft,tpot,itl,e2el,client_queue_time (default: all)")
       ->delimiter(',')
       ->check(CLI::IsMember({"ttft", "tpot", "itl", "e2el", "client_queue_time"}))
       ->type_name("LIST")
-      ->group(group);
+      ->group(kResults);
   command.add_option("--metric-percentiles", flags->percentiles, "In the file (default: 99)")
       ->delimiter(',')
       ->check(RealFrom(0, 100))
       ->type_name("LIST")
-      ->group(group);
-  command
-      .add_option("--goodput", flags->goodput,
-                  "Bounds in ms that make a request a good one: ttft:MS tpot:MS e2el:MS")
-      ->type_name("METRIC:MS")
-      ->group(group);
+      ->group(kResults);
+  add.Texts("--goodput", &flags->goodput, "METRIC:MS",
+            "Bounds in ms that make a request a good one: ttft:MS tpot:MS e2el:MS");
   AddJsonFlag(command, &flags->json_file);
-  command
-      .add_option("--save-dataset", flags->dataset_file,
-                  "Write the requests and their times, which --trace-file sends again")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_flag("--save-result", flags->save_result,
-                "Write the same JSON under the name that vLLM's benchmark would give it")
-      ->group(group);
+  add.Text("--save-dataset", &flags->dataset_file, "FILE",
+           "Write the requests and their times, which --trace-file sends again");
+  add.Switch("--save-result", &flags->save_result,
+             "Write the same JSON under the name that vLLM's benchmark would give it");
   AddSaveDetailedFlag(command, &flags->save_detailed);
-  command.get_option("--save-detailed")->group(group);
-  command
-      .add_option("--result-dir", flags->result_dir, "Folder of --save-result (default: this one)")
-      ->type_name("FOLDER")
-      ->group(group);
-  command.add_option("--result-filename", flags->result_filename, "Name of --save-result's file")
-      ->type_name("NAME")
-      ->group(group);
-  command
-      .add_flag("--append-result", flags->append_result,
-                "--save-result's file keeps what it has and gets a line more")
-      ->group(group);
-  command.add_option("--label", flags->label, "Kept in the file, and in its name")->group(group);
-  command
-      .add_option("--metadata", flags->metadata_texts,
-                  "KEY=VALUE kept in the file; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->group(group);
+  command.get_option("--save-detailed")->group(kResults);
+  add.Text("--result-dir", &flags->result_dir, "FOLDER",
+           "Folder of --save-result (default: this one)");
+  add.Text("--result-filename", &flags->result_filename, "NAME", "Name of --save-result's file");
+  add.Switch("--append-result", &flags->append_result,
+             "--save-result's file keeps what it has and gets a line more");
+  add.Text("--label", &flags->label, "", "Kept in the file, and in its name");
+  add.Texts("--metadata", &flags->metadata_texts, "KEY=VALUE",
+            "KEY=VALUE kept in the file; may be repeated");
 }
 
 bool MayHaveConversations(const DatasetFlags& flags) {

@@ -91,44 +91,32 @@ absl::StatusOr<ServedModel> AskForModel(const ServerFlags& flags, const ServerAd
 
 void AddServerFlags(CLI::App& command, ServerFlags* flags) {
   const std::string group = "Server";
-  const auto add = [&](const std::string& flag, std::string* value, const std::string& type,
-                       const std::string& help) {
-    return command.add_option(flag, *value, help)->type_name(type)->group(group);
-  };
-  add("--backend", &flags->backend, "NAME",
-      "What the server speaks: quire and vllm-grpc over gRPC, openai (completions) and openai-chat "
-      "over HTTP")
+  FlagGroup add(command, group);
+  add.Text("--backend", &flags->backend, "NAME",
+           "What the server speaks: quire and vllm-grpc over gRPC, openai (completions) and "
+           "openai-chat "
+           "over HTTP")
       ->check(CLI::IsMember(
           std::vector<std::string>(std::begin(kBackendNames), std::end(kBackendNames))))
       ->capture_default_str();
   client::AddTargetFlag(command, &flags->target);
   command.get_option("--target")->group(group);
-  add("--base-url", &flags->base_url, "URL",
-      "The same, as vLLM's benchmark calls it; wins over --target");
-  add("--host", &flags->host, "HOST", "The same, with --port; wins over --target");
-  command.add_option("--port", flags->port, "Of --host (default: 8000)")
-      ->check(CLI::Range(1, 65535))
-      ->type_name("N")
-      ->group(group);
-  add("--endpoint", &flags->server.endpoint, "PATH",
-      "Path of the requests (default: the backend's own)");
-  add("--model", &flags->server.model, "NAME",
-      "Name to ask for (default: the first that is served)");
-  add("--served-model-name", &flags->served_model_name, "NAME",
-      "The same; wins over --model, which vLLM's benchmark has for a folder");
-  command
-      .add_option("--header", flags->headers,
-                  "KEY=VALUE to send with each request; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->group(group);
-  add("--extra-body", &flags->server.extra_body, "JSON",
-      "JSON object whose members are added to each request of an openai backend");
-  command
-      .add_option("--ready-check-timeout-sec", flags->ready_seconds,
-                  "Seconds to wait for a server that does not answer yet (default: 0)")
-      ->check(RealFrom(0, 1e6))
-      ->type_name("NUMBER")
-      ->group(group);
+  add.Text("--base-url", &flags->base_url, "URL",
+           "The same, as vLLM's benchmark calls it; wins over --target");
+  add.Text("--host", &flags->host, "HOST", "The same, with --port; wins over --target");
+  add.Count("--port", &flags->port, 1, 65535, "Of --host (default: 8000)");
+  add.Text("--endpoint", &flags->server.endpoint, "PATH",
+           "Path of the requests (default: the backend's own)");
+  add.Text("--model", &flags->server.model, "NAME",
+           "Name to ask for (default: the first that is served)");
+  add.Text("--served-model-name", &flags->served_model_name, "NAME",
+           "The same; wins over --model, which vLLM's benchmark has for a folder");
+  add.Texts("--header", &flags->headers, "KEY=VALUE",
+            "KEY=VALUE to send with each request; may be repeated");
+  add.Text("--extra-body", &flags->server.extra_body, "JSON",
+           "JSON object whose members are added to each request of an openai backend");
+  add.Real("--ready-check-timeout-sec", &flags->ready_seconds, 0, 1e6,
+           "Seconds to wait for a server that does not answer yet (default: 0)");
 }
 
 absl::Status SplitPairs(const char* flag, const std::vector<std::string>& texts,

@@ -221,40 +221,33 @@ absl::Status RunSweep(SweepFlags& flags) {
 }
 
 void AddSearchFlags(CLI::App& command, SweepFlags* flags) {
-  const std::string group = "Search";
-  command
-      .add_option("--by", flags->by,
-                  "What grows: request-rate (open loop) or concurrency (closed loop)")
-      ->check(CLI::IsMember({"request-rate", "concurrency"}))
-      ->capture_default_str()
-      ->group(group);
-  const auto add = [&](const std::string& flag, auto* value, double min, double max,
-                       const std::string& help) {
-    command.add_option(flag, *value, help)
-        ->check(RealFrom(min, max))
-        ->type_name("NUMBER")
-        ->capture_default_str()
-        ->group(group);
-  };
-  add("--from", &flags->rules.from, 1e-3, 1e6, "The first load: requests per second, or at a time");
-  add("--to", &flags->rules.to, 1e-3, 1e6, "The last, if nothing is too much before");
+  FlagGroup add(command, "Search");
+  add.OneOf("--by", &flags->by, {"request-rate", "concurrency"},
+            "What grows: request-rate (open loop) or concurrency (closed loop)")
+      ->capture_default_str();
+  add.Real("--from", &flags->rules.from, 1e-3, 1e6,
+           "The first load: requests per second, or at a time")
+      ->capture_default_str();
+  add.Real("--to", &flags->rules.to, 1e-3, 1e6, "The last, if nothing is too much before")
+      ->capture_default_str();
   command.add_option("--values", flags->rules.values, "These loads, and no search")
       ->delimiter(',')
       ->check(RealFrom(1e-3, 1e6))
       ->type_name("LIST")
-      ->group(group);
-  add("--precision", &flags->rules.precision, 0.01, 1,
-      "Of the load that is found, as a share of it");
-  add("--good-share", &flags->rules.good_share, 0, 1,
-      "Of the requests, that must keep the bounds of --goodput; else the load is too much");
-  add("--point-seconds", &flags->point_seconds, 0.1, 1e5,
-      "How long requests of one rate are sent; at a time it is 8 for each place. --num-prompts "
-      "wins over both");
-  command.add_option("--max-points", flags->rules.max_points, "Loads that are run at most")
-      ->check(CLI::Range(1, 1000))
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(group);
+      ->group("Search");
+  add.Real("--precision", &flags->rules.precision, 0.01, 1,
+           "Of the load that is found, as a share of it")
+      ->capture_default_str();
+  add.Real("--good-share", &flags->rules.good_share, 0, 1,
+           "Of the requests, that must keep the bounds of --goodput; else the load is too much")
+      ->capture_default_str();
+  add.Real(
+         "--point-seconds", &flags->point_seconds, 0.1, 1e5,
+         "How long requests of one rate are sent; at a time it is 8 for each place. --num-prompts "
+         "wins over both")
+      ->capture_default_str();
+  add.Count("--max-points", &flags->rules.max_points, 1, 1000, "Loads that are run at most")
+      ->capture_default_str();
 }
 
 }  // namespace
