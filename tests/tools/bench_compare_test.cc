@@ -82,13 +82,13 @@ TEST(SavedRunTest, EveryFigureIsMadeAgainOfTheRequests) {
                              .goodput = {{"ttft", 50}, {"e2el", 120}}};
   for (const ReportOptions& options : {due, ReportOptions{.percentiles = {50, 99}}}) {
     const std::vector<SavedRun> runs = {Read(Saved(3, 1, 200, options))};
-    const std::vector<Figure> figures = FiguresOf(runs);
+    const std::vector<Figure> figures = FiguresOf({&runs[0]});
     const Resampled resampled(runs, figures);
     int num_made = 0;
     for (size_t i = 0; i < figures.size(); ++i) {
       if (!resampled.WhyNot(i).empty()) continue;
       ++num_made;
-      const double stated = *NumberAt(runs[0].json, figures[i].name);
+      const double stated = *NumberAt(runs[0].json(), figures[i].name);
       EXPECT_NEAR(*resampled.Value(i), stated, 1e-3 * std::abs(stated) + 2e-3) << figures[i].name;
     }
     EXPECT_EQ(num_made,
@@ -180,7 +180,7 @@ TEST(FigureTest, PercentilesAscend) {
                                              "std_ttft_ms": 1, "median_ttft_ms": 1})"))
           .value();
   std::vector<std::string> names;
-  for (const Figure& figure : FiguresOf({run})) names.push_back(figure.name);
+  for (const Figure& figure : FiguresOf({&run})) names.push_back(figure.name);
   EXPECT_THAT(names, ElementsAre("median_ttft_ms", "std_ttft_ms", "p90_ttft_ms", "p99_ttft_ms",
                                  "mean_itl_ms"));
 }

@@ -75,7 +75,7 @@ TEST(QualityItemsTest, TheMembersOfALineSayWhatIsAsked) {
 }
 
 TEST(QualityItemsTest, WrongLinesAreNamed) {
-  EXPECT_THAT(Refusal("{\"prompt\": \"a\"}\n{}\n"), HasSubstr("line 2 has no \"prompt\""));
+  EXPECT_THAT(Refusal("{\"prompt\": \"a\"}\n{}\n"), HasSubstr("line 2: has no \"prompt\""));
   EXPECT_THAT(Refusal("[]"), HasSubstr("no JSON object"));
   EXPECT_THAT(Refusal("\n"), HasSubstr("has no lines"));
   EXPECT_THAT(Refusal("{\"prompt\": \"a\", \"answer\": 7}"), HasSubstr("\"answer\""));
@@ -87,9 +87,9 @@ TEST(QualityItemsTest, WrongLinesAreNamed) {
         Refusal(absl::StrCat(R"({"prompt": "a", "choices": ["b", "c"], "answer": )", answer, "}")),
         HasSubstr("\"answer\""));
   }
-  EXPECT_THAT(Refusal(kAllKinds, {.takes_messages = false}), HasSubstr("line 3 \"messages\" go"));
+  EXPECT_THAT(Refusal(kAllKinds, {.takes_messages = false}), HasSubstr("line 3: \"messages\" go"));
   EXPECT_THAT(Refusal(kAllKinds, {.tells_likelihoods = false}),
-              HasSubstr("line 4 asks how likely"));
+              HasSubstr("line 4: asks how likely"));
 }
 
 TEST(IsRightTest, ComparesTextsAndJsonValues) {
@@ -229,7 +229,7 @@ TEST(ComparisonTest, AnswersToOtherQuestionsAreRefused) {
                             "{\"line\": 1, \"fingerprint\": \"\", \"text\": \"\", "
                             "\"token_ids\": [1.5], \"logprobs\": []}\n"}) {
     const auto status = ReadRecordedAnswers(Write(wrong), items).status();
-    EXPECT_THAT(std::string(status.message()), HasSubstr("line 1 is no line that --save-answers"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("line 1: is no line that --save-answers"));
   }
   EXPECT_FALSE(ReadRecordedAnswers("/nowhere", items).ok());
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 #include "server/transport/unique_fd.h"
 #include "tools/bench/failure.h"
 
@@ -109,6 +110,10 @@ absl::StatusOr<std::unique_ptr<ResultFile>> OpenResultFile(const std::string& fl
                       "\" will be replaced when this run ends; name another file to keep it"));
   }
   return file;
+}
+
+absl::Status WriteJson(const nlohmann::ordered_json& json, ResultFile* file) {
+  return file == nullptr ? absl::OkStatus() : file->Write(json.dump(2) + "\n");
 }
 
 }  // namespace quire::bench

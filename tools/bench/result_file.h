@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
 #include "tools/bench/interrupt.h"
 
 namespace quire::bench {
@@ -39,5 +40,8 @@ class ResultFile {
 // A file for --json or --html; null when no path was given.
 absl::StatusOr<std::unique_ptr<ResultFile>> OpenResultFile(const std::string& flag,
                                                            const std::optional<std::string>& path);
+
+// The results as JSON into such a file; nothing where it is null.
+absl::Status WriteJson(const nlohmann::ordered_json& json, ResultFile* file);
 
 }  // namespace quire::bench

@@ -41,4 +41,11 @@ std::string SeedText(uint64_t seed);
 std::string CachedPromptWarning(int64_t prompt_tokens, int64_t cached_tokens);
 void WarnIfCached(int64_t prompt_tokens, int64_t cached_tokens);
 
+// Whether the client, whose thread was busy for this share of the time and sent 1 % of the requests
+// this late, held a load back.
+constexpr double kBusyShare = 0.85;
+constexpr bool IsBottleneck(double cpu_share, double p99_lag_ms) {
+  return cpu_share >= kBusyShare || p99_lag_ms >= 10;
+}
+
 }  // namespace quire::bench

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <random>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
+#include "tools/bench/json_values.h"
 #include "tools/cli/counted.h"
 
 namespace quire::bench {
@@ -34,26 +34,20 @@ int64_t DrawLength(int64_t length, double range_ratio, std::mt19937_64& random) 
 }
 
 absl::StatusOr<std::vector<Lengths>> ReadLengths(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return UsageError(absl::StrCat("--workload: cannot read \"", path, "\""));
   std::vector<Lengths> lengths;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto json = ParseJson(line);
-    const auto length = [&](const char* key) {
-      const bool valid = json.is_object() && json.contains(key) && json[key].is_number_integer();
-      return valid ? json[key].get<int64_t>() : 0;
-    };
-    const Lengths one = {length("input_len"), length("output_len")};
+  const auto take = [&](const std::string& line, int64_t) -> std::string {
+    const auto json = ParseJson<nlohmann::ordered_json>(line);
+    const Lengths one = {IntegerAt(json, "input_len").value_or(0),
+                         IntegerAt(json, "output_len").value_or(0)};
     for (const int64_t value : {one.input_len, one.output_len}) {
       if (value >= 1 && value <= kMaxLength) continue;
-      return UsageError(absl::StrCat(
-          "--workload: ", path, " line ", number,
-          R"(: expected {"input_len": N, "output_len": N}, N from 1 to )", kMaxLength));
+      return absl::StrCat(R"(expected {"input_len": N, "output_len": N}, N from 1 to )",
+                          kMaxLength);
     }
     lengths.push_back(one);
-  }
+    return "";
+  };
+  RETURN_IF_ERROR(ReadLines("--workload", path, take));
   if (lengths.empty()) return UsageError(absl::StrCat("--workload: ", path, " has no requests"));
   return lengths;
 }

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "server/base/exit_code.h"
 #include "server/model_location.h"
 #include "server/settings/engine_settings.h"
@@ -22,6 +23,7 @@
 #include "tools/bench/engine/model_shapes.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/run_header.h"
 #include "tools/bench/shown_progress.h"
 
 namespace quire::bench {
@@ -231,6 +233,23 @@ std::string ModelText(const EngineFlags& flags, const ModelInfo& model) {
       flags.shape.empty() ? "" : absl::StrCat(" (--shape ", flags.shape, ", random weights)");
   return absl::StrCat(model.config.architecture, shape, ", ", DTypeName(model.dtype),
                       ", context of ", model.max_model_len, " tokens");
+}
+
+nlohmann::ordered_json BeginEngineRun(const EngineRun& run, const ModelInfo& model) {
+  const std::string text = ModelText(run.engine, model);
+  Print({.command = run.command,
+         .what = absl::StrCat(run.what, ", in this process (no server)"),
+         .lines = {{"model", text},
+                   {"device", model.device_name},
+                   {"sampling", SamplingText(run.sampling)},
+                   {"seed", SeedText(run.seed)}}});
+  nlohmann::ordered_json json = RunJson(run.command);
+  json["model"] = text;
+  json["device"] = model.device_name;
+  json["dtype"] = DTypeName(model.dtype);
+  json["seed"] = run.seed;
+  json["sampling"] = SamplingJson(run.sampling);
+  return json;
 }
 
 absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,

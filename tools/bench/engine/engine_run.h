@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/engine_config.h"
 #include "kernels/base/progress.h"
+#include "nlohmann/json_fwd.hpp"
 #include "tools/bench/engine/model_shapes.h"
 #include "tools/bench/sampling_flags.h"
 #include "tools/bench/workload.h"
@@ -46,6 +47,17 @@ absl::Status StartFailure(const absl::Status& status);
 
 // "Qwen3ForCausalLM (--shape qwen3-0.6b, random weights), bfloat16, context of 40960 tokens".
 std::string ModelText(const EngineFlags& flags, const ModelInfo& model);
+
+// Prints what is run, and returns what a result says of it: the machine, the model, the sampling
+// and its seed.
+struct EngineRun {
+  std::string command;
+  std::string what;  // ", in this process (no server)" is added
+  const EngineFlags& engine;
+  const SamplingFlags& sampling;
+  uint64_t seed;
+};
+nlohmann::ordered_json BeginEngineRun(const EngineRun& run, const ModelInfo& model);
 
 struct EngineRequestTimes {
   double first_token_ms = 0;      // since it was submitted, if a token came

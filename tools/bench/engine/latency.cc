@@ -98,16 +98,10 @@ std::optional<double> DecodeTokensPerSecond(const ServeReport& report) {
   return itl_ms > 0 ? std::optional(1000 / itl_ms) : std::nullopt;
 }
 
-nlohmann::ordered_json ToJson(const LatencyFlags& flags, const ModelInfo& model,
-                              const Samples& samples, const ServeReport& report,
-                              const ReportOptions& options) {
-  nlohmann::ordered_json json = RunJson("latency");
-  json["model"] = ModelText(flags.engine, model);
-  json["device"] = model.device_name;
-  json["dtype"] = DTypeName(model.dtype);
+void AddResult(const LatencyFlags& flags, const Samples& samples, const ServeReport& report,
+               const ReportOptions& options, nlohmann::ordered_json* result) {
+  nlohmann::ordered_json& json = *result;
   json["num_prompts"] = flags.num_iterations * flags.batch_size;
-  json["seed"] = flags.seed;
-  json["sampling"] = SamplingJson(flags.sampling);
   json["interrupted"] = Interrupted();
   json["iterations"] = samples.batch_ms.size();
   json["batch_size"] = flags.batch_size;
@@ -121,7 +115,6 @@ nlohmann::ordered_json ToJson(const LatencyFlags& flags, const ModelInfo& model,
     json["decode_tokens_per_s"] = *rate * static_cast<double>(flags.batch_size);
   }
   if (flags.save_detailed) json.update(DetailedJson(samples.load.records));
-  return json;
 }
 
 void PrintResult(const LatencyFlags& flags, const Samples& samples, const ServeReport& report,
@@ -146,15 +139,16 @@ absl::Status Latency(LatencyFlags& flags) {
   flags.seed = ChooseSeed(flags.given_seed);
   const ModelInfo& model = engine->model_info();
   RETURN_IF_ERROR(MakeBatch(flags, model, 0).status());
-  Print({.command = "latency",
-         .what = absl::StrFormat("batches of %d requests of %d + %d tokens, %d times after %d to "
-                                 "warm up, in this process (no server)",
-                                 flags.batch_size, flags.input_len, flags.output_len,
-                                 flags.num_iterations, flags.num_warmups),
-         .lines = {{"model", ModelText(flags.engine, model)},
-                   {"device", model.device_name},
-                   {"sampling", SamplingText(flags.sampling)},
-                   {"seed", SeedText(flags.seed)}}});
+  nlohmann::ordered_json json = BeginEngineRun(
+      {.command = "latency",
+       .what = absl::StrFormat("batches of %d requests of %d + %d tokens, %d times after %d to "
+                               "warm up",
+                               flags.batch_size, flags.input_len, flags.output_len,
+                               flags.num_iterations, flags.num_warmups),
+       .engine = flags.engine,
+       .sampling = flags.sampling,
+       .seed = flags.seed},
+      model);
   Samples samples;
   {
     const InterruptibleRun interruptible;
@@ -165,8 +159,8 @@ absl::Status Latency(LatencyFlags& flags) {
   const ServeReport report = MakeServeReport(samples.load, options);
   PrintResult(flags, samples, report, options);
   if (flags.shared_prefix_len == 0) WarnIfCached(report.prompt_tokens, report.cached_tokens);
-  if (json_file == nullptr) return absl::OkStatus();
-  return json_file->Write(ToJson(flags, model, samples, report, options).dump(2) + "\n");
+  AddResult(flags, samples, report, options, &json);
+  return WriteJson(json, json_file.get());
 }
 
 }  // namespace

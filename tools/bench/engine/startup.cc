@@ -204,8 +204,7 @@ absl::Status Startup(const StartupFlags& flags) {
                 flags.num_starts);
   }
   PrintResult(times);
-  if (json_file == nullptr) return absl::OkStatus();
-  return json_file->Write(ToJson(flags, times).dump(2) + "\n");
+  return WriteJson(ToJson(flags, times), json_file.get());
 }
 
 }  // namespace

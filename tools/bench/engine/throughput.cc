@@ -36,31 +36,6 @@ struct ThroughputFlags {
   EngineFlags engine;
 };
 
-void PrintRun(const ThroughputFlags& flags, const ModelInfo& model,
-              const std::vector<WorkItem>& items) {
-  Print({.command = "throughput",
-         .what = absl::StrCat(WorkloadText(flags.workload, items),
-                              ", all at once, in this process (no server)"),
-         .lines = {{"model", ModelText(flags.engine, model)},
-                   {"device", model.device_name},
-                   {"sampling", SamplingText(flags.sampling)},
-                   {"seed", SeedText(flags.workload.seed)}}});
-}
-
-nlohmann::ordered_json DescribeRun(const ThroughputFlags& flags, const ModelInfo& model,
-                                   const std::vector<WorkItem>& items) {
-  nlohmann::ordered_json json = RunJson("throughput");
-  json["model"] = ModelText(flags.engine, model);
-  json["device"] = model.device_name;
-  json["dtype"] = DTypeName(model.dtype);
-  json["num_prompts"] = items.size();
-  json["seed"] = flags.workload.seed;
-  json["workload"] = WorkloadJson(flags.workload, items);
-  json["sampling"] = SamplingJson(flags.sampling);
-  json["interrupted"] = Interrupted();
-  return json;
-}
-
 absl::Status Throughput(ThroughputFlags& flags) {
   RETURN_IF_ERROR(CheckSampling(flags.sampling));
   RETURN_IF_ERROR(CheckSaveDetailed(flags.save_detailed, flags.json_file));
@@ -70,7 +45,15 @@ absl::Status Throughput(ThroughputFlags& flags) {
   flags.workload.seed = ChooseSeed(flags.seed);
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
                    MakeWorkload(flags.workload, model.config.vocab_size, model.max_model_len));
-  PrintRun(flags, model, items);
+  nlohmann::ordered_json json =
+      BeginEngineRun({.command = "throughput",
+                      .what = WorkloadText(flags.workload, items) + ", all at once",
+                      .engine = flags.engine,
+                      .sampling = flags.sampling,
+                      .seed = flags.workload.seed},
+                     model);
+  json["num_prompts"] = items.size();
+  json["workload"] = WorkloadJson(flags.workload, items);
   const InterruptibleRun interruptible;
   for (int i = 0; i < flags.num_warmups; ++i) {
     const auto times = RunItems(*engine, {{.prompt = {0, 1, 2, 3}, .output_len = 4}});
@@ -95,7 +78,7 @@ absl::Status Throughput(ThroughputFlags& flags) {
   const ReportOptions options = EngineReportOptions();
   ServeReport report = MakeServeReport(load, options);
   report.seconds = seconds;
-  nlohmann::ordered_json json = DescribeRun(flags, model, items);
+  json["interrupted"] = Interrupted();
   json.update(EngineReportJson(report, load, options));
   json["steps"] = after.num_steps - before.num_steps;
   json["preemptions"] = after.scheduler.num_preemptions - before.scheduler.num_preemptions;
@@ -107,7 +90,7 @@ absl::Status Throughput(ThroughputFlags& flags) {
   if (flags.workload.shared_prefix_len == 0) {
     WarnIfCached(report.prompt_tokens, report.cached_tokens);
   }
-  return json_file == nullptr ? absl::OkStatus() : json_file->Write(json.dump(2) + "\n");
+  return WriteJson(json, json_file.get());
 }
 
 }  // namespace

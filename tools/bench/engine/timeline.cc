@@ -71,17 +71,14 @@ absl::StatusOr<TimelineReport> Trace(const TimelineFlags& flags, nlohmann::order
       "%s, %s, %s: %d sequences, context about %d", model.device_name, model.config.architecture,
       DTypeName(model.dtype), flags.batch_size, flags.context);
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items, MakeItems(flags, model));
-  Print({.command = "timeline",
-         .what = absl::StrFormat("steps of %d sequences that decode together, context about %d, "
-                                 "in this process (no server)",
-                                 flags.batch_size, flags.context),
-         .lines = {{"model", ModelText(flags.engine, model)},
-                   {"device", model.device_name},
-                   {"sampling", SamplingText(flags.sampling)},
-                   {"seed", SeedText(flags.seed)}}});
-  *json = RunJson("timeline");
-  (*json)["model"] = ModelText(flags.engine, model);
-  (*json)["device"] = model.device_name;
+  *json = BeginEngineRun(
+      {.command = "timeline",
+       .what = absl::StrFormat("steps of %d sequences that decode together, context about %d",
+                               flags.batch_size, flags.context),
+       .engine = flags.engine,
+       .sampling = flags.sampling,
+       .seed = flags.seed},
+      model);
   {
     const InterruptibleRun interruptible;
     ShownProgress progress;
@@ -118,11 +115,9 @@ absl::Status Timeline(TimelineFlags& flags) {
   }
   std::printf("%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
               ToText(*report).c_str());
-  json["seed"] = flags.seed;
-  json["sampling"] = SamplingJson(flags.sampling);
   json["interrupted"] = Interrupted();
   json.update(ToJson(*report));
-  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(json.dump(2) + "\n"));
+  RETURN_IF_ERROR(WriteJson(json, json_file.get()));
   if (html_file != nullptr) RETURN_IF_ERROR(html_file->Write(ToHtml(*report, flags.num_shown)));
   return absl::OkStatus();
 }

@@ -168,7 +168,7 @@ absl::Status Kernels(KernelsFlags& flags) {
   const InterruptibleRun interruptible;
   absl::Status status = Measure(flags, request, **backend, &json);
   if (!status.ok()) status = StartFailure(status);
-  if (json_file != nullptr) status.Update(json_file->Write(json.dump(2) + "\n"));
+  status.Update(WriteJson(json, json_file.get()));
   return status;
 }
 

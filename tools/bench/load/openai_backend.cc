@@ -9,6 +9,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "tools/bench/json_values.h"
 #include "tools/bench/load/load_backend.h"
 #include "tools/bench/load/openai_events.h"
 #include "tools/bench/load/sse_reader.h"
@@ -78,21 +79,19 @@ class OpenAiBackend final : public LoadBackend {
 
   absl::StatusOr<ServedModel> ReadModel(const std::string& body) override {
     const Json json = ParseJson<Json>(body);
-    const auto data = json.is_object() ? json.find("data") : json.end();
-    if (data == json.end() || !data->is_array() || data->empty()) {
+    const Json& data = MemberOf(json, "data");
+    if (!data.is_array() || data.empty()) {
       return absl::InternalError("/v1/models has no list of models");
     }
     ServedModel model;
     std::vector<std::string> served;
-    for (const Json& one : *data) {
-      if (!one.is_object() || !one.contains("id") || !one["id"].is_string()) continue;
-      const auto name = one["id"].get<std::string>();
-      served.push_back(name);
-      if (!model.name.empty() || (!options_.model.empty() && name != options_.model)) continue;
-      model.name = name;
-      if (one.contains("max_model_len") && one["max_model_len"].is_number_integer()) {
-        model.max_model_len = one["max_model_len"].get<int64_t>();
-      }
+    for (const Json& one : data) {
+      const auto name = StringAt(one, "id");
+      if (!name.has_value()) continue;
+      served.push_back(*name);
+      if (!model.name.empty() || (!options_.model.empty() && *name != options_.model)) continue;
+      model.name = *name;
+      model.max_model_len = IntegerAt(one, "max_model_len").value_or(0);
     }
     RETURN_IF_ERROR(CheckServed(options_, served));
     if (model.name.empty()) return absl::InternalError("/v1/models names no model");

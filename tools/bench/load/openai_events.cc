@@ -5,6 +5,7 @@
 
 #include "engine/json/parse_json.h"
 #include "nlohmann/json.hpp"
+#include "tools/bench/json_values.h"
 
 namespace quire::bench {
 
@@ -115,16 +116,11 @@ void TakeOpenAiChunk(std::string_view data, bool keeps_answer, AnswerSoFar* answ
 }
 
 std::string OpenAiErrorText(std::string_view body) {
-  const ParsedJson json = ParseJson(body);
-  if (json.is_object()) {
-    const auto error = json.find("error");
-    const ParsedJson& where = error != json.end() && error->is_object() ? *error : json;
-    for (const char* key : {"message", "detail"}) {
-      const auto text = where.find(key);
-      if (text != where.end()) {
-        return text->is_string() ? text->get<std::string>() : text->dump();
-      }
-    }
+  const auto json = ParseJson<nlohmann::ordered_json>(body);
+  const nlohmann::ordered_json& error = MemberOf(json, "error");
+  for (const char* key : {"message", "detail"}) {
+    const nlohmann::ordered_json& text = MemberOf(error.is_object() ? error : json, key);
+    if (!text.is_null()) return text.is_string() ? text.get<std::string>() : LineOf(text);
   }
   constexpr size_t kBeginning = 200;
   return std::string(body.substr(0, kBeginning));

@@ -227,7 +227,7 @@ absl::Status Quality(QualityFlags& flags) {
   if (answers_file != nullptr) {
     RETURN_IF_ERROR(answers_file->Write(RecordAnswers(items, results)));
   }
-  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(json.dump(2) + "\n"));
+  RETURN_IF_ERROR(WriteJson(json, json_file.get()));
   return Judge(flags, report, comparison);
 }
 

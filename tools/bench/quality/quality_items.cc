@@ -1,7 +1,6 @@
 #include "tools/bench/quality/quality_items.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -12,17 +11,21 @@
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
+#include "tools/bench/json_values.h"
 
 namespace quire::bench {
 
 namespace {
 
-using ParsedJson = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxTokens = int64_t{1} << 24;
 
-// FNV-1a: the same on every machine.
-std::string Fingerprint(const std::string& text) {
+// FNV-1a of a line, in whatever order its members are: the same on every machine.
+std::string Fingerprint(const std::string& line) {
+  using Sorted = nlohmann::json;
+  const std::string text =
+      ParseJson(line).dump(-1, ' ', /*ensure_ascii=*/false, Sorted::error_handler_t::replace);
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -33,13 +36,11 @@ std::string Fingerprint(const std::string& text) {
 // One line; each function returns what is wrong with it, or nothing.
 class LineReader {
  public:
-  LineReader(const ParsedJson& json, const QualityFileOptions& options)
+  LineReader(const Json& json, const QualityFileOptions& options)
       : json_(json), options_(options) {}
 
   std::string Read(QualityItem* item) {
     if (!json_.is_object()) return "is no JSON object";
-    item->fingerprint =
-        Fingerprint(json_.dump(-1, ' ', false, ParsedJson::error_handler_t::replace));
     item->task = Text("task").value_or("");
     if (json_.contains("choices")) return ReadChoice(item);
     if (json_.contains("text")) return ReadText(item);
@@ -47,20 +48,16 @@ class LineReader {
   }
 
  private:
-  std::optional<std::string> Text(const char* key) const {
-    const auto it = json_.find(key);
-    if (it == json_.end() || !it->is_string()) return std::nullopt;
-    return it->get<std::string>();
-  }
+  std::optional<std::string> Text(const char* key) const { return StringAt(json_, key); }
 
   // A text, or a list of texts.
   std::optional<std::vector<std::string>> Texts(const char* key) const {
-    const auto it = json_.find(key);
-    if (it == json_.end() || it->is_null()) return std::vector<std::string>();
-    if (it->is_string()) return std::vector<std::string>{it->get<std::string>()};
-    if (!it->is_array()) return std::nullopt;
+    const Json& value = MemberOf(json_, key);
+    if (value.is_null()) return std::vector<std::string>();
+    if (value.is_string()) return std::vector<std::string>{value.get<std::string>()};
+    if (!value.is_array()) return std::nullopt;
     std::vector<std::string> texts;
-    for (const ParsedJson& one : *it) {
+    for (const Json& one : value) {
       if (!one.is_string()) return std::nullopt;
       texts.push_back(one.get<std::string>());
     }
@@ -87,17 +84,15 @@ class LineReader {
       return "\"choices\" is no list of two texts or more";
     }
     item->choices = *std::move(choices);
-    const ParsedJson answer = json_.value("answer", ParsedJson());
-    if (answer.is_number_integer()) {
-      const auto index = answer.get<int64_t>();
-      if (index < 0 || index >= static_cast<int64_t>(item->choices.size())) {
+    if (const auto index = IntegerAt(json_, "answer"); index.has_value()) {
+      if (*index < 0 || *index >= std::ssize(item->choices)) {
         return "\"answer\" is the number of no choice; the first is 0";
       }
-      item->right_choice = static_cast<size_t>(index);
+      item->right_choice = static_cast<size_t>(*index);
       return "";
     }
-    const auto right = std::find(item->choices.begin(), item->choices.end(),
-                                 answer.is_string() ? answer.get<std::string>() : "");
+    const auto right =
+        std::find(item->choices.begin(), item->choices.end(), Text("answer").value_or(""));
     if (right == item->choices.end()) return "\"answer\" is none of the choices";
     item->right_choice = static_cast<size_t>(right - item->choices.begin());
     return "";
@@ -111,23 +106,20 @@ class LineReader {
                "\"prompt\"";
       }
       if (!messages->is_array() || messages->empty()) return "\"messages\" is no list of messages";
-      for (const ParsedJson& one : *messages) {
-        const auto member = [&one](const char* key) {
-          const ParsedJson value = one.is_object() ? one.value(key, ParsedJson()) : ParsedJson();
-          return value.is_string() ? value.get<std::string>() : "";
-        };
-        request.messages.push_back({.role = member("role"), .content = member("content")});
+      for (const Json& one : *messages) {
+        request.messages.push_back({.role = StringAt(one, "role").value_or(""),
+                                    .content = StringAt(one, "content").value_or("")});
         if (request.messages.back().role.empty()) return "a message has no \"role\"";
       }
     } else {
       request.text = Text("prompt").value_or("");
       if (request.text.empty()) return "has no \"prompt\", \"messages\" or \"text\"";
     }
-    const ParsedJson max_tokens = json_.value("max_tokens", ParsedJson(options_.max_tokens));
-    if (!max_tokens.is_number_integer() || max_tokens < 1 || max_tokens > kMaxTokens) {
+    request.output_len = json_.contains("max_tokens") ? IntegerAt(json_, "max_tokens").value_or(0)
+                                                      : options_.max_tokens;
+    if (request.output_len < 1 || request.output_len > kMaxTokens) {
       return absl::StrCat("\"max_tokens\" is no number from 1 to ", kMaxTokens);
     }
-    request.output_len = max_tokens.get<int64_t>();
     const auto stop = Texts("stop"), answer = Texts("answer"), answers = Texts("answers");
     if (!stop.has_value()) return "\"stop\" is no text or list of texts";
     request.stop = stop->empty() ? options_.stop : *stop;
@@ -141,7 +133,7 @@ class LineReader {
   static constexpr char kNoLikelihoods[] =
       "asks how likely a text is, which chats do not tell; take --backend quire or openai";
 
-  const ParsedJson& json_;
+  const Json& json_;
   const QualityFileOptions& options_;
 };
 
@@ -158,21 +150,16 @@ std::string Normalise(std::string text, const MatchOptions& options) {
 
 absl::StatusOr<std::vector<QualityItem>> ReadQualityItems(const std::string& path,
                                                           const QualityFileOptions& options) {
-  std::ifstream file(path);
-  if (!file) return UsageError(absl::StrCat("--dataset-path: cannot read \"", path, "\""));
   std::vector<QualityItem> items;
-  std::string text;
   int64_t num_items = 0;
-  for (int64_t line = 1; std::getline(file, text); ++line) {
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    QualityItem item = {.line = line};
-    const ParsedJson json = ParseJson(text);
-    const std::string problem = LineReader(json, options).Read(&item);
-    if (!problem.empty()) {
-      return UsageError(absl::StrCat("--dataset-path: ", path, " line ", line, " ", problem));
-    }
-    if (num_items++ % options.every == 0) items.push_back(std::move(item));
-  }
+  const auto take = [&](const std::string& text, int64_t line) {
+    QualityItem item = {.line = line, .fingerprint = Fingerprint(text)};
+    const Json json = ParseJson<Json>(text);
+    std::string problem = LineReader(json, options).Read(&item);
+    if (problem.empty() && num_items++ % options.every == 0) items.push_back(std::move(item));
+    return problem;
+  };
+  RETURN_IF_ERROR(ReadLines("--dataset-path", path, take));
   if (items.empty()) return UsageError(absl::StrCat("--dataset-path: ", path, " has no lines"));
   return items;
 }
@@ -184,10 +171,10 @@ bool IsRight(std::string text, const std::vector<std::string>& answers,
     if (last == std::string::npos) return false;
     text.erase(0, last + options.answer_after.size());
   }
-  const ParsedJson value = ParseJson(text);
+  const nlohmann::json value = ParseJson(text);  // whose members may be in any order
   text = Normalise(std::move(text), options);
   return std::any_of(answers.begin(), answers.end(), [&](const std::string& answer) {
-    const ParsedJson wanted = ParseJson(answer);
+    const nlohmann::json wanted = ParseJson(answer);
     if (wanted.is_structured()) return value == wanted;
     return text == Normalise(answer, options);
   });

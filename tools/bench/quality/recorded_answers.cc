@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/json/parse_json.h"
+#include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
+#include "tools/bench/json_values.h"
 #include "tools/bench/statistics.h"
 
 namespace quire::bench {
@@ -49,30 +50,28 @@ void CompareLogprobs(const std::vector<float>& one, const std::vector<float>& ot
   }
 }
 
-// What a line of the file is not.
-absl::Status ReadLine(const std::string& text, std::string* fingerprint, int64_t* line,
-                      QualityResult* result) {
+// A line of the file; false where it is none.
+bool ReadLine(const std::string& text, std::string* fingerprint, int64_t* line,
+              QualityResult* result) {
   const Json json = ParseJson<Json>(text);
-  absl::Status bad = UsageError("is no line that --save-answers writes; record the answers again");
-  if (!json.is_object()) return bad;
-  const Json number = json.value("line", Json()), print = json.value("fingerprint", Json());
-  const Json answer = json.value("text", Json());
-  const Json ids = json.value("token_ids", Json()), logprobs = json.value("logprobs", Json());
+  const auto number = IntegerAt(json, "line");
+  const auto print = StringAt(json, "fingerprint"), answer = StringAt(json, "text");
+  const Json &ids = MemberOf(json, "token_ids"), &logprobs = MemberOf(json, "logprobs");
   const auto all = [](const Json& list, auto is_right) {
     return list.is_array() && std::all_of(list.begin(), list.end(), is_right);
   };
-  if (!number.is_number_integer() || !print.is_string() || !answer.is_string() ||
+  if (!number.has_value() || !print.has_value() || !answer.has_value() ||
       !all(ids, [](const Json& one) { return one.is_number_integer(); }) ||
       !all(logprobs, [](const Json& one) { return one.is_number(); })) {
-    return bad;
+    return false;
   }
-  *line = number.get<int64_t>();
-  *fingerprint = print.get<std::string>();
+  *line = *number;
+  *fingerprint = *print;
   result->is_done = true;
-  result->text = answer.get<std::string>();
+  result->text = *answer;
   result->token_ids = ids.get<std::vector<int32_t>>();
   result->logprobs = logprobs.get<std::vector<float>>();
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace
@@ -87,36 +86,33 @@ std::string RecordAnswers(const std::vector<QualityItem>& items,
                        {"text", results[i].text},
                        {"token_ids", results[i].token_ids},
                        {"logprobs", results[i].logprobs}};
-    absl::StrAppend(&lines, json.dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
+    absl::StrAppend(&lines, LineOf(json), "\n");
   }
   return lines;
 }
 
 absl::StatusOr<std::vector<QualityResult>> ReadRecordedAnswers(
     const std::string& path, const std::vector<QualityItem>& items) {
-  std::ifstream file(path);
-  if (!file) return UsageError(absl::StrCat("--compare-with: cannot read \"", path, "\""));
   std::map<int64_t, size_t> by_line;
   for (size_t i = 0; i < items.size(); ++i) by_line[items[i].line] = i;
   std::vector<QualityResult> recorded(items.size());
-  std::string text;
-  for (int64_t number = 1; std::getline(file, text); ++number) {
+  const auto take = [&](const std::string& text, int64_t) -> std::string {
     std::string fingerprint;
     int64_t line = 0;
     QualityResult result;
-    if (const absl::Status status = ReadLine(text, &fingerprint, &line, &result); !status.ok()) {
-      return UsageError(
-          absl::StrCat("--compare-with: ", path, " line ", number, " ", status.message()));
+    if (!ReadLine(text, &fingerprint, &line, &result)) {
+      return "is no line that --save-answers writes; record the answers again";
     }
     const auto item = by_line.find(line);
-    if (item == by_line.end()) continue;  // one that --every leaves out
+    if (item == by_line.end()) return "";  // one that --every leaves out
     if (items[item->second].fingerprint != fingerprint) {
-      return UsageError(absl::StrCat("--compare-with: ", path, " line ", number,
-                                     " answers another question than line ", line,
-                                     " of --dataset-path asks; record the answers again"));
+      return absl::StrCat("answers another question than line ", line,
+                          " of --dataset-path asks; record the answers again");
     }
     recorded[item->second] = std::move(result);
-  }
+    return "";
+  };
+  RETURN_IF_ERROR(ReadLines("--compare-with", path, take));
   return recorded;
 }
 

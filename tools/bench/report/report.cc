@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<NamedResult>> ReadResults(const ReportFlags& flags) {
         RETURN_IF_ERROR(CheckHasFigures(result.run));
       } else {
         result.run.path = path;
-        result.run.json = std::move(json);
+        result.run.document = std::make_shared<const nlohmann::ordered_json>(std::move(json));
       }
       results.push_back(std::move(result));
     }

@@ -58,7 +58,7 @@ std::optional<size_t> ClearlyBest(const Figure& figure, const Runs& runs,
                                   Comparisons* comparisons) {
   if (figure.better == 0 || figure.kind == FigureKind::kStated) return std::nullopt;
   std::vector<std::optional<double>> values;
-  for (const SavedRun* run : runs) values.push_back(NumberAt(run->json, figure.name));
+  for (const SavedRun* run : runs) values.push_back(NumberAt(run->json(), figure.name));
   std::optional<size_t> best;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].has_value()) continue;
@@ -83,13 +83,8 @@ const char* KindName(FigureKind kind) {
 // Those that any of the runs has, in the order of a report.
 Json FiguresJson(const Runs& runs, Progress* progress) {
   Comparisons comparisons(runs, progress);
-  std::vector<SavedRun> without_requests;
-  for (const SavedRun* run : runs) {
-    without_requests.push_back(
-        {.path = "", .json = run->json, .requests = {}, .why_no_requests = "", .goodput = {}});
-  }
   Json figures = Json::array();
-  for (const Figure& figure : FiguresOf(without_requests)) {
+  for (const Figure& figure : FiguresOf(runs)) {
     Json json = {{"name", figure.name}, {"kind", KindName(figure.kind)}, {"metric", figure.metric}};
     if (const auto best = ClearlyBest(figure, runs, &comparisons); best.has_value()) {
       json["best"] = *best;
@@ -97,10 +92,6 @@ Json FiguresJson(const Runs& runs, Progress* progress) {
     figures.push_back(std::move(json));
   }
   return figures;
-}
-
-Json OptionalJson(const std::optional<double>& value) {
-  return value.has_value() ? Json(Short(*value)) : Json();
 }
 
 // Columns, each with a value for each request: null where it has no token, or did not complete.
@@ -111,7 +102,7 @@ Json RequestsJson(const SavedRun& run) {
     columns[key] = Json::array();
   for (const SavedRequest& request : run.requests) {
     const auto if_answered = [&](const std::optional<double>& value) {
-      return request.got_tokens ? OptionalJson(value) : Json();
+      return request.got_tokens && value.has_value() ? Json(Short(*value)) : Json();
     };
     columns["start"].push_back(Short(request.start));
     columns["first_token"].push_back(Short(request.first_token));
@@ -156,7 +147,7 @@ Json ReportData(const std::vector<NamedResult>& results, Progress* progress) {
     Json json = {{"name", one.name},
                  {"kind", KindName(one.kind)},
                  {"colour", list.size()},
-                 {"json", one.run.json}};
+                 {"json", one.run.json()}};
     if (one.kind == ResultKind::kRun) {
       runs.push_back(&one.run);
       json["doubts"] = DoubtsOf(one.run);

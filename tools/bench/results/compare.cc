@@ -113,7 +113,7 @@ absl::Status RunCompare(CompareFlags& flags) {
   json["figures"] = ToJson(figures);
   json["fail_if"] = nlohmann::ordered_json::array();
   absl::Status verdict = JudgeAll(bounds, figures, &json);
-  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(json.dump(2) + "\n"));
+  RETURN_IF_ERROR(WriteJson(json, json_file.get()));
   return verdict;
 }
 

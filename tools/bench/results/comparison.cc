@@ -43,12 +43,9 @@ std::string JudgementText(const ComparedFigure& one) {
 
 std::vector<Figure> ChooseFigures(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b,
                                   const std::vector<std::string>& more) {
-  std::vector<SavedRun> both;  // without their requests
+  std::vector<const SavedRun*> both;
   for (const absl::Span<const SavedRun> side : {a, b}) {
-    for (const SavedRun& run : side) {
-      both.push_back(
-          {.path = "", .json = run.json, .requests = {}, .why_no_requests = "", .goodput = {}});
-    }
+    for (const SavedRun& run : side) both.push_back(&run);
   }
   std::vector<Figure> figures = FiguresOf(both);
   for (const std::string& name : more) {
@@ -90,8 +87,8 @@ int ClearDirection(const ComparedFigure& one) {
 bool ArePaired(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b) {
   return std::equal(
       a.begin(), a.end(), b.begin(), b.end(), [](const SavedRun& one, const SavedRun& other) {
-        const std::string seed = TextAt(one.json, "seed");
-        return !seed.empty() && seed == TextAt(other.json, "seed") && !one.requests.empty() &&
+        const std::string seed = TextAt(one.json(), "seed");
+        return !seed.empty() && seed == TextAt(other.json(), "seed") && !one.requests.empty() &&
                std::equal(one.requests.begin(), one.requests.end(), other.requests.begin(),
                           other.requests.end(), [](const SavedRequest& x, const SavedRequest& y) {
                             return x.input_tokens == y.input_tokens;
@@ -147,14 +144,11 @@ std::string ToText(const std::vector<ComparedFigure>& figures) {
 
 nlohmann::ordered_json ToJson(const std::vector<ComparedFigure>& figures) {
   auto json = nlohmann::ordered_json::object();
-  const auto number = [](const std::optional<double>& value) {
-    return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-  };
   for (const ComparedFigure& one : figures) {
     nlohmann::ordered_json& row = json[one.figure.name];
-    row = {{"a", number(one.a)},
-           {"b", number(one.b)},
-           {"change", number(one.change)},
+    row = {{"a", OrNull(one.a)},
+           {"b", OrNull(one.b)},
+           {"change", OrNull(one.change)},
            {"interval", nullptr}};
     if (one.interval.has_value()) {
       row["interval"] = {one.interval->first, one.interval->second};

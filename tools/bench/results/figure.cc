@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
 
 namespace quire::bench {
@@ -80,13 +81,13 @@ Figure FigureNamed(const std::string& name) {
   return figure;
 }
 
-std::vector<Figure> FiguresOf(const std::vector<SavedRun>& runs) {
+std::vector<Figure> FiguresOf(const std::vector<const SavedRun*>& runs) {
   std::vector<Figure> figures;
   const auto add = [&](const std::string& name) {
     const bool is_known = std::any_of(figures.begin(), figures.end(),
                                       [&](const Figure& f) { return f.name == name; });
-    const bool is_there = std::any_of(runs.begin(), runs.end(), [&](const SavedRun& run) {
-      return NumberAt(run.json, name).has_value();
+    const bool is_there = std::any_of(runs.begin(), runs.end(), [&](const SavedRun* run) {
+      return NumberAt(run->json(), name).has_value();
     });
     if (is_there && !is_known) figures.push_back(FigureNamed(name));
   };
@@ -94,8 +95,8 @@ std::vector<Figure> FiguresOf(const std::vector<SavedRun>& runs) {
   for (const char* name : kRates) add(name);
   for (const char* metric : kMetrics) {
     const size_t begin = figures.size();
-    for (const SavedRun& run : runs) {
-      for (const auto& [key, value] : run.json.items()) {
+    for (const SavedRun* run : runs) {
+      for (const auto& [key, value] : run->json().items()) {
         if (FigureNamed(key).metric == metric) add(key);
       }
     }
@@ -106,12 +107,12 @@ std::vector<Figure> FiguresOf(const std::vector<SavedRun>& runs) {
 }
 
 absl::Status CheckHasFigures(const SavedRun& run) {
-  for (const auto& [key, value] : run.json.items()) {
+  for (const auto& [key, value] : run.json().items()) {
     const bool is_stated =
         std::any_of(std::begin(kStated), std::end(kStated),
                     [&, &name = key](const auto& one) { return name == one.first; });
     const bool is_figure = is_stated || FigureNamed(key).kind != FigureKind::kStated;
-    if (is_figure && NumberAt(run.json, key).has_value()) return absl::OkStatus();
+    if (is_figure && NumberAt(run.json(), key).has_value()) return absl::OkStatus();
   }
   return WithExitCode(
       kNoInput,

@@ -30,8 +30,8 @@ struct Figure {
 // "p99_ttft" is "p99_ttft_ms", too.
 Figure FigureNamed(const std::string& name);
 
-// Those that the files of `runs` have, in the order of a report.
-std::vector<Figure> FiguresOf(const std::vector<SavedRun>& runs);
+// Those that any of the runs' files has, in the order of a report.
+std::vector<Figure> FiguresOf(const std::vector<const SavedRun*>& runs);
 
 // An error (exit code 66) that says what files there are, where it has none.
 absl::Status CheckHasFigures(const SavedRun& run);

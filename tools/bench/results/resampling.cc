@@ -11,7 +11,7 @@ namespace quire::bench {
 namespace {
 
 double SecondsOf(const SavedRun& run) {
-  if (const auto stated = NumberAt(run.json, "duration"); stated.value_or(0) > 0) return *stated;
+  if (const auto stated = NumberAt(run.json(), "duration"); stated.value_or(0) > 0) return *stated;
   double last = 0;
   for (const SavedRequest& request : run.requests) last = std::max(last, request.end);
   return last;
@@ -35,7 +35,7 @@ Resampled::Resampled(absl::Span<const SavedRun> runs, const std::vector<Figure>&
 void Resampled::ShareSeconds(const SavedRun& run) {
   const size_t size = run.requests.size();
   std::vector<double> shares(size);
-  if (NumberAt(run.json, "request_rate").has_value()) {
+  if (NumberAt(run.json(), "request_rate").has_value()) {
     std::vector<size_t> by_end(size);
     std::iota(by_end.begin(), by_end.end(), size_t{0});
     std::stable_sort(by_end.begin(), by_end.end(), [&run](size_t a, size_t b) {
@@ -95,7 +95,7 @@ std::optional<double> Resampled::Value(size_t figure) const {
   if (WhyNot(figure).empty()) return of_all_[figure];
   double sum = 0;
   for (const SavedRun& run : runs_) {
-    const std::optional<double> stated = NumberAt(run.json, figures_[figure].name);
+    const std::optional<double> stated = NumberAt(run.json(), figures_[figure].name);
     if (!stated.has_value()) return std::nullopt;
     sum += *stated;
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
 
 namespace quire::bench {
@@ -134,24 +135,6 @@ SavedRequest MakeRequest(const Columns& columns, size_t i, bool from_due) {
 
 }  // namespace
 
-const Json& MemberOf(const Json& json, const std::string& key) {
-  static const Json& none = *new Json();
-  if (!json.is_object()) return none;
-  const auto member = json.find(key);
-  return member == json.end() ? none : *member;
-}
-
-std::optional<double> NumberAt(const Json& json, const std::string& key) {
-  const Json& value = MemberOf(json, key);
-  return IsFinite(value) ? std::optional(value.get<double>()) : std::nullopt;
-}
-
-std::string TextAt(const Json& json, const std::string& key) {
-  const Json& value = MemberOf(json, key);
-  if (value.is_string()) return value.get<std::string>();
-  return value.is_number() || value.is_boolean() ? value.dump() : "";
-}
-
 absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
   errno = 0;
   std::ifstream file(path);
@@ -192,21 +175,22 @@ ResultKind KindOf(const Json& json) {
 
 absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, Json json) {
   SavedRun run = {
-      .path = path, .json = std::move(json), .requests = {}, .why_no_requests = "", .goodput = {}};
-  if (run.json.contains("goodput") && run.json["goodput"].is_object()) {
-    for (const auto& [metric, bound] : run.json["goodput"].items()) {
+      .path = path, .document = {}, .requests = {}, .why_no_requests = "", .goodput = {}};
+  if (const Json& goodput = MemberOf(json, "goodput"); goodput.is_object()) {
+    for (const auto& [metric, bound] : goodput.items()) {
       if (IsFinite(bound)) run.goodput.emplace_back(metric, bound.get<double>());
     }
   }
-  if (!run.json.contains("ttfts")) {
+  if (!json.contains("ttfts")) {
     run.why_no_requests =
         absl::StrCat(path, " has no requests of its own (save it with --save-detailed)");
+    run.document = std::make_shared<const Json>(std::move(json));
     return run;
   }
-  if (!run.json["ttfts"].is_array()) return BadFile(path, "\"ttfts\" is no list");
-  const size_t size = run.json["ttfts"].size();
-  ASSIGN_OR_RETURN(const Columns columns, FindColumns(path, run.json, size));
-  const bool from_due = TextAt(run.json, "latencies_from") == "due";
+  if (!json["ttfts"].is_array()) return BadFile(path, "\"ttfts\" is no list");
+  const size_t size = json["ttfts"].size();
+  ASSIGN_OR_RETURN(const Columns columns, FindColumns(path, json, size));
+  const bool from_due = TextAt(json, "latencies_from") == "due";
   run.requests.reserve(size);
   for (size_t i = 0; i < size; ++i) run.requests.push_back(MakeRequest(columns, i, from_due));
   if (size == 0) run.why_no_requests = absl::StrCat(path, " has no request in it");
@@ -220,8 +204,9 @@ absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, Json json) {
   // They are in `requests` now, and may be most of the file.
   for (const char* key : {"ttfts", "itls", "latencies", "start_times", "queue_times", "input_lens",
                           "output_lens", "generated_texts", "errors", "outcomes"}) {
-    run.json.erase(key);
+    json.erase(key);
   }
+  run.document = std::make_shared<const Json>(std::move(json));
   return run;
 }
 

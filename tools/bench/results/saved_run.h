@@ -4,13 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
+#include "tools/bench/json_values.h"
 
 namespace quire::bench {
 
@@ -31,11 +33,13 @@ struct SavedRequest {
 
 struct SavedRun {
   std::string path;
-  nlohmann::ordered_json json;
-  std::vector<SavedRequest> requests;  // those that were sent
-  std::string why_no_requests;         // where there are none
+  std::shared_ptr<const nlohmann::ordered_json> document;  // without its requests
+  std::vector<SavedRequest> requests;                      // those that were sent
+  std::string why_no_requests;                             // where there are none
   std::vector<std::pair<std::string, double>>
       goodput;  // the run's own bounds, as ReportOptions has them
+
+  const nlohmann::ordered_json& json() const { return *document; }
 };
 
 // The documents of a file: one, or one on each line, as vLLM's --append-result writes them. The
@@ -51,12 +55,5 @@ ResultKind KindOf(const nlohmann::ordered_json& json);
 absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, nlohmann::ordered_json json);
 // Those of a file; an error when it has none, or a result of another kind.
 absl::StatusOr<std::vector<SavedRun>> ReadSavedRuns(const std::string& path);
-
-// The member; null where there is none.
-const nlohmann::ordered_json& MemberOf(const nlohmann::ordered_json& json, const std::string& key);
-// The member, if it is a number and a finite one.
-std::optional<double> NumberAt(const nlohmann::ordered_json& json, const std::string& key);
-// Text or number as text; empty for anything else.
-std::string TextAt(const nlohmann::ordered_json& json, const std::string& key);
 
 }  // namespace quire::bench

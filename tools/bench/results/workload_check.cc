@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/run_header.h"
 
 namespace quire::bench {
 
@@ -36,15 +38,9 @@ constexpr const char* kKeys[] = {"command",
 constexpr size_t kLongest = 120;  // of a value that is shown
 
 std::string Shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = LineOf(value);
   if (text.size() > kLongest) text = absl::StrCat(text.substr(0, kLongest), "...");
   return text;
-}
-
-// Null where there is none.
-Json Member(const Json& json, const char* key, const char* inner) {
-  const Json object = json.value(key, Json());
-  return object.is_object() ? object.value(inner, Json()) : Json();
 }
 
 // Of the prompt tokens, those that a prefix cache had; whole.
@@ -62,8 +58,8 @@ std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b) {
                                      ") and ", Shown(of_b), " (", b.path, ")"));
   };
   for (const char* key : kKeys) {
-    if (!a.json.contains(key) || !b.json.contains(key)) continue;
-    const Json &of_a = a.json[key], &of_b = b.json[key];
+    if (!a.json().contains(key) || !b.json().contains(key)) continue;
+    const Json &of_a = MemberOf(a.json(), key), &of_b = MemberOf(b.json(), key);
     if (!of_a.is_object() || !of_b.is_object()) {
       if (of_a != of_b) add(key, of_a, of_b);
       continue;
@@ -71,19 +67,19 @@ std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b) {
     Json names = of_a;
     names.update(of_b);
     for (const auto& [name, unused] : names.items()) {
-      const Json in_a = of_a.value(name, Json()), in_b = of_b.value(name, Json());
+      const Json &in_a = MemberOf(of_a, name), &in_b = MemberOf(of_b, name);
       if (in_a == in_b) continue;
       add(absl::StrCat(key, ".", name), in_a, in_b);
       if (name == "dataset_name") break;  // each kind has members of its own
     }
   }
-  const auto tokens_a = NumberAt(a.json, "total_input_tokens"),
-             tokens_b = NumberAt(b.json, "total_input_tokens");
+  const auto tokens_a = NumberAt(a.json(), "total_input_tokens"),
+             tokens_b = NumberAt(b.json(), "total_input_tokens");
   if (sentences.empty() && tokens_a.has_value() && tokens_b.has_value() &&
       std::abs(*tokens_a - *tokens_b) > 0.01 * *tokens_a) {
     add("number of prompt tokens", *tokens_a, *tokens_b);
   }
-  const double cached_a = CachedPercent(a.json), cached_b = CachedPercent(b.json);
+  const double cached_a = CachedPercent(a.json()), cached_b = CachedPercent(b.json());
   if (std::abs(cached_a - cached_b) > 5) {
     add("percentage of prompt tokens found in a prefix cache", cached_a, cached_b);
     sentences.back() += "; serve --flush-cache empties it before a load";
@@ -92,31 +88,30 @@ std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b) {
 }
 
 std::vector<std::string> DoubtsOf(const SavedRun& run) {
-  constexpr double kBusy = 0.85, kLateMs = 10;  // as ClientWarning has them
   constexpr size_t kEnoughForP99 = 100;
   std::vector<std::string> sentences;
   const auto add = [&](const std::string& what) {
     sentences.push_back(absl::StrCat(run.path, ": ", what));
   };
-  const double failed = NumberAt(run.json, "failed").value_or(0);
+  const double failed = NumberAt(run.json(), "failed").value_or(0);
   if (failed > 0) add(absl::StrFormat("%.0f requests failed", failed));
-  const double completed = NumberAt(run.json, "completed").value_or(0);
-  const double uncounted = NumberAt(run.json, "uncounted").value_or(0);
-  const double stopped = NumberAt(run.json, "stopped").value_or(0);
+  const double completed = NumberAt(run.json(), "completed").value_or(0);
+  const double uncounted = NumberAt(run.json(), "uncounted").value_or(0);
+  const double stopped = NumberAt(run.json(), "stopped").value_or(0);
   if (uncounted > 0) {
     add(
         absl::StrFormat("nobody counted the tokens of %.0f requests: pieces of text count as those "
                         "of answers, and prompts as none",
                         uncounted));
   }
-  if (stopped > 0 && Member(run.json, "sampling", "ignore_eos") == true) {
+  if (stopped > 0 && MemberOf(MemberOf(run.json(), "sampling"), "ignore_eos") == true) {
     add(absl::StrFormat("%.0f of %.0f answers ended before they were as long as was asked for",
                         stopped, completed));
   }
-  if (run.json.value("interrupted", Json()) == true) add("the run was interrupted");
-  const Json client = run.json.value("client", Json());
-  if (NumberAt(client, "cpu_share").value_or(0) >= kBusy ||
-      NumberAt(client, "p99_lag_ms").value_or(0) >= kLateMs) {
+  if (MemberOf(run.json(), "interrupted") == true) add("the run was interrupted");
+  const Json& client = MemberOf(run.json(), "client");
+  if (IsBottleneck(NumberAt(client, "cpu_share").value_or(0),
+                   NumberAt(client, "p99_lag_ms").value_or(0))) {
     add("the client was the bottleneck, not the server alone");
   }
   if (!run.requests.empty() && run.requests.size() < kEnoughForP99) {

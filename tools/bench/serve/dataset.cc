@@ -13,6 +13,7 @@
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
+#include "tools/bench/json_values.h"
 #include "tools/bench/serve/prompt_words.h"
 #include "tools/bench/serve/request_file.h"
 #include "tools/cli/counted.h"
@@ -21,7 +22,7 @@ namespace quire::bench {
 
 namespace {
 
-using ParsedJson = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 // Every vocabulary has as many, and not every server tells its own: so the same seed makes the same
 // prompts whatever is asked.
@@ -119,24 +120,20 @@ absl::StatusOr<std::vector<Conversation>> ReadShareGpt(const DatasetFlags& flags
   std::ifstream file(flags.path);
   if (!file) return BadFile(flags, "cannot be read");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const ParsedJson json = ParseJson(text);
+  const Json json = ParseJson<Json>(text);
   if (!json.is_array()) return BadFile(flags, "is no JSON list of conversations");
   const auto most = static_cast<size_t>(std::max<int64_t>(1, flags.conversation.max_turns));
   std::vector<Conversation> all;
-  for (const ParsedJson& one : json) {
-    const ParsedJson turns =
-        one.is_object() ? one.value("conversations", ParsedJson()) : ParsedJson();
+  for (const Json& one : json) {
+    const Json& turns = MemberOf(one, "conversations");
     Conversation conversation;
     for (size_t i = 0; turns.is_array() && i + 1 < turns.size(); i += 2) {
       if (conversation.size() == most) break;
-      const ParsedJson question =
-          turns[i].is_object() ? turns[i].value("value", ParsedJson()) : ParsedJson();
-      const ParsedJson answer =
-          turns[i + 1].is_object() ? turns[i + 1].value("value", ParsedJson()) : ParsedJson();
-      if (!question.is_string() || !answer.is_string() || question == "") break;
-      WorkItem item = {.text = question.get<std::string>()};
-      item.output_len = flags.file_output_len > 0 ? flags.file_output_len
-                                                  : TokensOf(flags, answer.get<std::string>());
+      const auto question = StringAt(turns[i], "value"), answer = StringAt(turns[i + 1], "value");
+      if (!question.has_value() || !answer.has_value() || question->empty()) break;
+      WorkItem item = {.text = *question};
+      item.output_len =
+          flags.file_output_len > 0 ? flags.file_output_len : TokensOf(flags, *answer);
       item.continues = !conversation.empty();
       conversation.push_back(std::move(item));
     }

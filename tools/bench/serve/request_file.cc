@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <optional>
 #include <random>
 #include <unordered_map>
@@ -17,6 +16,7 @@
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
+#include "tools/bench/json_values.h"
 
 namespace quire::bench {
 
@@ -40,21 +40,12 @@ struct Row {
 // The sentence that says what is wrong with a line; empty: nothing.
 using Problem = std::string;
 
-std::optional<double> Number(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  if (it == json.end() || !it->is_number()) return std::nullopt;
-  return it->get<double>();
-}
-
 Problem ReadLength(const Json& json, std::initializer_list<const char*> keys, int64_t* length) {
   for (const char* key : keys) {
-    const auto it = json.find(key);
-    if (it == json.end()) continue;
-    if (!it->is_number_integer() || *it < 1 || *it > kMaxLength) {
-      return absl::StrCat(key, " is no number from 1 to ", kMaxLength);
-    }
-    *length = it->get<int64_t>();
-    return "";
+    if (!json.contains(key)) continue;
+    *length = IntegerAt(json, key).value_or(0);
+    const bool is_right = *length >= 1 && *length <= kMaxLength;
+    return is_right ? "" : absl::StrCat(key, " is no number from 1 to ", kMaxLength);
   }
   return "";
 }
@@ -77,11 +68,9 @@ Problem ReadMessages(const Json& messages, WorkItem* item) {
   constexpr char kWrong[] = R"(expected {"messages": [{"role": ROLE, "content": TEXT}, ...]})";
   if (!messages.is_array() || messages.empty()) return kWrong;
   for (const Json& one : messages) {
-    const Json role = one.is_object() ? one.value("role", Json()) : Json();
-    const Json content = one.is_object() ? one.value("content", Json()) : Json();
-    if (!role.is_string() || !content.is_string()) return kWrong;
-    item->messages.push_back(
-        {.role = role.get<std::string>(), .content = content.get<std::string>()});
+    const auto role = StringAt(one, "role"), content = StringAt(one, "content");
+    if (!role.has_value() || !content.has_value()) return kWrong;
+    item->messages.push_back({.role = *role, .content = *content});
   }
   return "";
 }
@@ -99,8 +88,9 @@ Problem ReadHashIds(const Json& ids, const RequestFileOptions& options, Row* row
 Problem ReadJsonRow(const std::string& line, const RequestFileOptions& options, Row* row) {
   const Json json = ParseJson<Json>(line);
   if (!json.is_object()) return R"(expected a JSON object, as {"prompt": "TEXT"})";
-  if (const auto time = Number(json, "timestamp")) row->seconds = *time * options.seconds_per_unit;
-  row->delay_seconds = Number(json, "delay").value_or(0) / 1000;
+  if (const auto time = NumberAt(json, "timestamp"))
+    row->seconds = *time * options.seconds_per_unit;
+  row->delay_seconds = NumberAt(json, "delay").value_or(0) / 1000;
   if (!(row->delay_seconds >= 0)) return "delay is less than 0";
   if (const auto session = json.find("session_id"); session != json.end()) {
     row->session = session->dump();
@@ -182,33 +172,29 @@ class RequestFile {
   explicit RequestFile(const RequestFileOptions& options) : options_(options) {}
 
   absl::StatusOr<std::vector<Conversation>> Read() {
-    std::ifstream file(options_.path);
-    if (!file) return Bad("cannot be read");
-    std::string line;
-    std::optional<Columns> columns;
-    for (int64_t number = 1; std::getline(file, line); ++number) {
-      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      if (rows_.empty() && !columns.has_value()) {
-        columns = Columns::Of(line);
-        if (columns.has_value()) continue;
-      }
-      Row row;
-      Problem problem = columns.has_value() ? ReadCsvRow(line, *columns, &row)
-                                            : ReadJsonRow(line, options_, &row);
-      if (problem.empty()) problem = Check(row);
-      if (!problem.empty()) return Bad(absl::StrCat("line ", number, ": ", problem));
-      // Such a row of BurstGPT's is a request that failed.
-      const bool has_tokens =
-          row.item.output_len > 0 && (row.input_len > 0 || !columns.has_value());
-      if (has_tokens) Take(std::move(row));
+    RETURN_IF_ERROR(ReadLines("--dataset-path", options_.path,
+                              [this](const std::string& line, int64_t) { return TakeLine(line); }));
+    if (rows_.empty()) {
+      return UsageError(absl::StrCat("--dataset-path: ", options_.path, " has no requests"));
     }
-    if (rows_.empty()) return Bad("has no requests");
     return Finish();
   }
 
  private:
-  absl::Status Bad(absl::string_view what) const {
-    return UsageError(absl::StrCat("--dataset-path: ", options_.path, " ", what));
+  Problem TakeLine(const std::string& line) {
+    if (rows_.empty() && !columns_.has_value()) {
+      columns_ = Columns::Of(line);
+      if (columns_.has_value()) return "";
+    }
+    Row row;
+    Problem problem = columns_.has_value() ? ReadCsvRow(line, *columns_, &row)
+                                           : ReadJsonRow(line, options_, &row);
+    if (problem.empty()) problem = Check(row);
+    if (!problem.empty()) return problem;
+    // Without tokens, a row of BurstGPT's is a request that failed.
+    const bool has_tokens = row.item.output_len > 0 && (row.input_len > 0 || !columns_.has_value());
+    if (has_tokens) Take(std::move(row));
+    return "";
   }
 
   Problem Check(const Row& row) {
@@ -290,6 +276,7 @@ class RequestFile {
   }
 
   const RequestFileOptions& options_;
+  std::optional<Columns> columns_;                    // of a CSV file
   std::vector<std::vector<Row>> rows_;                // of each conversation
   std::unordered_map<std::string, size_t> sessions_;  // to rows_
   int64_t num_tokens_ = 0;
@@ -324,7 +311,7 @@ std::string RequestFileText(const std::vector<WorkItem>& items, const std::vecto
       json["prompt"] = item.prompt;
     }
     json["output_tokens"] = item.output_len;
-    absl::StrAppend(&text, json.dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
+    absl::StrAppend(&text, LineOf(json), "\n");
   }
   return text;
 }

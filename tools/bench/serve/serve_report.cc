@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
+#include "tools/bench/run_header.h"
 #include "tools/bench/statistics.h"
 
 namespace quire::bench {
@@ -302,17 +303,16 @@ std::string ToText(const ServeReport& report, const ReportOptions& options) {
 }
 
 std::string ClientWarning(const ClientEffort& effort) {
-  constexpr double kBusy = 0.85;
-  constexpr double kLateMs = 10;
   const double share = effort.cpu_seconds / std::max(effort.seconds, 1e-9);
   const double lag_ms = Distribution(effort.lag_ms).Percentile(99);
-  if (share < kBusy && lag_ms < kLateMs) return "";
+  if (!IsBottleneck(share, lag_ms)) return "";
   return absl::StrFormat(
       "the client is the bottleneck, not the server alone: its thread was busy %.0f %% of the "
       "time, and 1 %% of the requests were sent more than %.1f ms late; %s",
       100 * share, lag_ms,
-      share < kBusy ? "other programs take its processor: load from another machine, or a quiet one"
-                    : "load from another machine, or from several clients");
+      share < kBusyShare
+          ? "other programs take its processor: load from another machine, or a quiet one"
+          : "load from another machine, or from several clients");
 }
 
 }  // namespace quire::bench

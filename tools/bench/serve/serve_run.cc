@@ -158,10 +158,8 @@ absl::StatusOr<SavedResult> OpenSavedResult(const ServeFlags& flags, const Serve
 
 absl::Status WriteResult(const nlohmann::ordered_json& result, ResultFile* json_file,
                          const SavedResult& saved) {
-  const std::string text = result.dump(2) + "\n";
-  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(text));
-  if (saved.file == nullptr) return absl::OkStatus();
-  if (saved.earlier.empty()) return saved.file->Write(text);
+  RETURN_IF_ERROR(WriteJson(result, json_file));
+  if (saved.file == nullptr || saved.earlier.empty()) return WriteJson(result, saved.file.get());
   return saved.file->Write(absl::StrCat(EarlierLines(saved.earlier), result.dump(), "\n"));
 }
 

@@ -1,0 +1,37 @@
+// JSON that somebody else wrote: its members without trust in their types; and files of lines. Any
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace quire::bench {
+
+// The member; null where there is none.
+const nlohmann::ordered_json& MemberOf(const nlohmann::ordered_json& json, const std::string& key);
+// The member, if it is a number and a finite one.
+std::optional<double> NumberAt(const nlohmann::ordered_json& json, const std::string& key);
+// The member, if it is a whole number.
+std::optional<int64_t> IntegerAt(const nlohmann::ordered_json& json, const std::string& key);
+// The member, if it is a string.
+std::optional<std::string> StringAt(const nlohmann::ordered_json& json, const std::string& key);
+// Text or number as text; empty for anything else.
+std::string TextAt(const nlohmann::ordered_json& json, const std::string& key);
+
+// Null for none.
+nlohmann::ordered_json OrNull(const std::optional<double>& value);
+// In one line; what is no UTF-8 is replaced.
+std::string LineOf(const nlohmann::ordered_json& json);
+
+// Calls take(line, number) for each line of the file that has more than spaces; it says what is
+// wrong with the line, or nothing. The error (exit code 64) names `flag`, file and line.
+absl::Status ReadLines(
+    const std::string& flag, const std::string& path,
+    const std::function<std::string(const std::string& line, int64_t number)>& take);
+
+}  // namespace quire::bench
