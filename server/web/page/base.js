@@ -1,4 +1,4 @@
-// What the other files of this page share: quantities for people, calls with the key, buttons.
+// The other files of this page share these: quantities for people, calls with the key, buttons.
 const $ = (id) => document.getElementById(id);
 
 const format = {

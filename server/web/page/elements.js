@@ -1,4 +1,4 @@
-// What every page shares, the server's and those of quire-bench: elements, and numbers for people.
+// Elements and numbers for people, which the server's page and quire-bench's pages share.
 
 // Text goes in as text, never as markup: much of it was chosen by clients, by a model or by a file.
 function element(name, className, ...children) {

@@ -93,7 +93,7 @@ function swatch(colour, isDashed) {
 const percentText = (share) => `${(100 * share).toFixed(2)}%`;
 
 class Plot {
-  // What is shown comes with set(). `zooms`: whether it may be looked at closer.
+  // set() brings the data. `zooms`: whether readers may look closer.
   constructor({title, note = "", zooms = true}) {
     this.title = title;
     this.zooms = zooms;

@@ -113,7 +113,7 @@ LinearArgs GemmCase::Args(int i, int64_t num_rows) const {
           .out = Tensor(out_.data(), out_dtype, {num_rows, shape_.out_features})};
 }
 
-// As a step has it: what makes it is not in the time.
+// As a step has it; the time to make it is not measured.
 Tensor GemmCase::XFor(int64_t num_rows) const {
   return float8_x_ ? Float8Rows(num_rows, shape_.in_features, float8_rows_.data()).tensor()
                    : Tensor(x_.data(), kind_.dtype, {num_rows, shape_.in_features});

@@ -44,7 +44,7 @@ class GemmCase {
   const GemmShape& shape() const { return shape_; }
   DType dtype() const { return kind_.dtype; }
   int num_weights() const { return static_cast<int>(weights_.size()); }
-  // What a call reads of its weight.
+  // The bytes of its weight that a call reads.
   int64_t weight_bytes() const { return weights_[0].size_bytes(); }
   bool is_compressed() const { return weights_[0].is_compressed(); }
   double Flops(int64_t num_rows) const;

@@ -1,5 +1,5 @@
-// What the library onednn_peer.so has: the time of oneDNN's gemm. It is apart from quire-bench, so
-// that no package has to bring oneDNN.
+// The one function of the library onednn_peer.so: it times oneDNN's gemm. The library lies beside
+// quire-bench, so that no package has to bring oneDNN.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The tables of quire-bench kernels: what each is asked for, and an operation's time beside what
-// the device allows. One thread.
+// The tables of quire-bench kernels, the request that each gets, and rows: an operation's time
+// beside the limits of the device. One thread.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct TableRequest {
 struct KernelTable {
   const char* name;
   const char* list;  // the member of the result that has its rows
-  // What --cases chooses of; null where it cannot.
+  // The names that --cases chooses from; null where there are none.
   std::vector<std::string> (*case_names)(DeviceKind device, const EngineConfig& config,
                                          const ModelConfig& model);
   bool has_rows;  // takes --rows

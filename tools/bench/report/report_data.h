@@ -1,5 +1,5 @@
-// What the page of a report is made of: its results as JSON, each run with its requests, the doubts
-// about it and which of several is clearly the best. Pure.
+// The data of a report's page: its results as JSON, each run with its requests and the doubts about
+// it, and for each figure the run that is clearly the best. Pure.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a page says of kernels: each operation's time against the limit. Rows of the same name of several results belong
+// Kernels: each operation's time against the limit. Rows of the same name of several results belong
 // together, and the time of one is compared with that of the first result.
 
 // A kind of rows: the name of one, the length of its bar, its time in us, and its text. A column: [title, keys, factor,

@@ -1,6 +1,6 @@
-// The page: of saved results a summary side by side, plots, and what each of them was; or of steps of an engine.
+// The page: saved results side by side, as tables and plots, or steps of an engine.
 
-// What every result is a case of; the rest of its members are figures, or in the plots.
+// The members of a result that describe it; the other members are figures, or in the plots.
 const FACTS = ["label", "command", "version", "time", "date", "machine", "backend", "target", "served", "model", "model_id", "device",
   "dtype", "server_flags", "title", "tokenizer_id", "workload", "request_rate", "burstiness", "ramp_up_strategy", "max_concurrency", "by",
   "num_prompts", "iterations", "batch_size", "input_len", "output_len", "dataset_path", "num_items", "compared_with", "sampling",

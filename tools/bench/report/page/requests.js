@@ -1,5 +1,5 @@
-// Plots of runs whose requests were saved: percentiles of each latency, what came when, how long the first token took,
-// and the heat of steps. Times are seconds since the first request of the run.
+// Plots of runs whose requests were saved: percentiles of each latency, tokens and requests over time, the first token
+// of each request, and the heat of steps. Times are seconds since the first request of the run.
 const MOST_BINS = 60;
 const MOST_DOTS = 1500;  // of a run
 const SECONDS = "seconds since the first request";

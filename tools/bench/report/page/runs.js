@@ -1,4 +1,4 @@
-// What a page says of runs: doubts, the figures that most people look for, all figures side by side, and the turns of
+// Runs: doubts about them, the figures that most people look for, all figures side by side, and the turns of
 // conversations.
 const HEADLINES = [["output_throughput", "output tokens/s"], ["request_throughput", "requests/s"],
   ["median_ttft_ms", "ms to the first token, median"], ["p99_ttft_ms", "ms to the first token, p99"],

@@ -1,4 +1,4 @@
-// What a page says of starts of a server, of steps in steady decode, and of answers.
+// Starts of a server, steps in steady decode, and scores of answers.
 const MOMENTS = [["listening_ms", "it listens"], ["first_token_ms", "the first token"]];
 
 // The parts of a bar that are stages, each with its mean.
@@ -82,7 +82,7 @@ function timelineSection(results) {
   return [beside(results, tableCard({caption: "Steady decode", head: nameHead(results), rows}), plot)];
 }
 
-// What of several is right, as a share of them.
+// Whether a metric is the share of items that are right.
 const isShare = (metric) => ["exact_match", "acc", "acc_norm"].includes(metric) || metric.startsWith("share_");
 
 function scoreRows(group, results, keys) {

@@ -1,4 +1,4 @@
-// What a page says of sweeps: what more load does to throughput and to latencies, and where it is too much.
+// Sweeps: throughput and latencies as the load grows, and the load that is too much.
 const POINT_COLUMNS = [["achieved_rate", "Requests/s achieved"], ["output_throughput", "Output tokens/s"], ["good_share", "Good ones, %", 100],
   ["median_ttft_ms", "TTFT median, ms"], ["p99_ttft_ms", "TTFT p99, ms"], ["median_itl_ms", "ITL median, ms"],
   ["p99_itl_ms", "ITL p99, ms"], ["failed", "Failed"]];

@@ -1,4 +1,5 @@
-// What a result has. A file may have anything in any key: what is missing or of another type is null, and shown as "–".
+// Reads results. A file may have anything in any key: a value that is missing or has another type is null, and the page
+// shows "–".
 
 function memberOf(json, key) {
   const isObject = json !== null && typeof json === "object" && !Array.isArray(json);
