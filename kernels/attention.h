@@ -64,25 +64,25 @@ struct AttentionLimits {
   int64_t max_num_seqs;
   int64_t max_num_batched_tokens;
   int64_t max_blocks_per_seq;
-  std::optional<AttentionPhase> only_phase = {};  // of all sequences; none: either
-  // Of plans for prompts: a run follows one, of any plan, that has left the attention of its
-  // queries to other keys in `out` and `lse`, with nothing in between on the
-  // stream, and makes of it the attention to all keys of both. Without sinks, which would count
-  // twice.
+  std::optional<AttentionPhase> only_phase = {};  // that all sequences have; none: either
+  // Only for plans of prompts. Before each run another plan's run has left in `out` and `lse` the
+  // attention of the same queries to other keys, and nothing else runs between the two on the
+  // stream. This run adds its own keys: `out` then is the attention to the keys of both. There are
+  // no sinks, because they would count twice.
   bool merges = false;
 };
 
 // Decodes whose sequences begin with the same blocks, for plans that read such a prefix once for
-// all of them. Says nothing that the batch does not say: a plan may do without. Groups of decodes
-// follow each other from the first one; the last of them, of no prefix, may hold all that share
-// none. Device pointers at fixed addresses.
+// all of them. The batch has the same information, so a plan may ignore this. The groups of
+// decodes follow each other from the first decode on. The last group may have no prefix: it holds
+// the decodes that share none. Device pointers at fixed addresses.
 struct SharedPrefixes {
   int32_t num_groups = 0;       // 0: nothing is known
   const int32_t* cu_seqlens_q;  // [num_groups + 1] decodes of each group
   const int32_t* prefix_lens;   // [num_groups] tokens, whole blocks
   const int32_t* prefix_rows;   // [num_groups] row of block_tables that has the prefix
-  // Of each decode [num_decodes]: blocks of its prefix, and its seq_lens without them, at least 1
-  // but for padding.
+  // [num_decodes] for each decode: how many blocks its prefix has, and its seq_lens without them,
+  // which is at least 1 except for padding.
   const int32_t* first_blocks;
   const int32_t* seq_lens;
 };
