@@ -61,7 +61,7 @@ def blank(match):
 
 def markdown_text(text):
     text = re.sub(r"(?ms)^```.*?^```", blank, text)
-    text = re.sub(r"(?ms)^<!-- (?:figures|settings): .*?^<!-- end.*?-->", blank, text)
+    text = re.sub(r"(?ms)^<!-- (?:figures|settings|quoted): .*?^<!-- end.*?-->", blank, text)
     text = re.sub(r"(?m)^#+ .*$", blank, text)  # a title may be a clause
     text = re.sub(r"(?m)^    .*$", lambda match: blank(match) if not re.match(r" +(?:[-*]|\d+\.) |   +[a-zA-Z`(\[]", match[0]) else match[0], text)
     text = re.sub(r"`[^`\n]*`", blank, text)
