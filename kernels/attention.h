@@ -45,7 +45,7 @@ struct AttentionCapabilities {
   GraphSupport graph_support = GraphSupport::kNever;
 };
 
-// What stays the same for all layers of a group.
+// The properties that all layers of a group share.
 struct AttentionGeometry {
   int32_t num_q_heads;
   int32_t num_kv_heads;
@@ -115,8 +115,8 @@ struct AttentionRunArgs {
   Tensor out;            // [num_tokens, num_q_heads, v_head_dim], of the queries' type
   float* lse =
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
-  // A logit of each query head (base e, not scaled) that adds to its softmax's denominator, and to
-  // lse, but has no value: [num_q_heads], on the device, if the geometry has sinks, else null.
+  // [num_q_heads], on the device, if the geometry has sinks, else null: one logit for each query
+  // head (base e, not scaled). It adds to the softmax's denominator and to lse, but has no value.
   const float* sinks = nullptr;
 };
 
@@ -125,8 +125,8 @@ struct AttentionRunArgs {
 class AttentionPlan {
  public:
   virtual ~AttentionPlan() = default;
-  // Enqueues the making of this step's work lists. Until its last run nothing but the step's own
-  // tokens, the last of each sequence, is written to the cache and the batch.
+  // Enqueues the making of this step's work lists. Until the plan's last run, only the step's own
+  // tokens (the last ones of each sequence) may be written to the cache and the batch.
   virtual void PlanStep(Stream& stream, const AttentionBatch& batch) = 0;
   // Enqueues the attention of one layer over the batch that was planned last. Arguments that do not
   // fit the plan's geometry fail a CHECK.

@@ -33,7 +33,7 @@ struct LinearWeight {
     one.expert_bytes = 0;
     return one;
   }
-  // What gemms read of it, padding not counted.
+  // The bytes that gemms read, without padding.
   int64_t size_bytes() const {
     if (is_compressed()) return compressed_bytes;
     if (format.quantized()) return num_experts * QuantizedBytes(format, out_features, in_features);

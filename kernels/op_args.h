@@ -42,7 +42,7 @@ struct LinearArgs {
   Tensor out;        // [num_tokens, out_features]; the weight's dtype or float32
 };
 
-// What becomes of a head's elements before they are rotated.
+// How a head's elements are normed before they are rotated.
 enum class HeadNormKind : uint8_t {
   kNone,
   kPlain,   // head / sqrt(mean(head^2) + eps)

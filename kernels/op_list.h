@@ -3,7 +3,7 @@
 // operation `Name` with arguments `NameArgs` (op_args.h, sampling.h, gated_delta.h, experts.h).
 #pragma once
 
-// Those that need nothing but their arguments: a backend has one free function for each.
+// Operations that need only their arguments: a backend has one free function for each.
 #define QUIRE_FREE_OPS(OP) \
   OP(Embedding)            \
   OP(RmsNorm)              \

@@ -24,8 +24,8 @@ struct FillWeightArgs {
 // Rows of a quantized weight, in host memory.
 struct QuantizedRows {
   int64_t num_rows = 0;
-  // [num_rows, CodeRowBytes] (packed_codes.h): unsigned integers, e4m3 or e2m1. Of an ordered
-  // weight, sorted by group.
+  // [num_rows, CodeRowBytes] (packed_codes.h): unsigned integers, e4m3 or e2m1. The codes of an
+  // ordered weight are sorted by group.
   const uint8_t* codes = nullptr;
   const void* scales = nullptr;          // [num_rows, num_groups], as the format's ScaleValue says
   const float* row_scales = nullptr;     // [num_rows], of scales in kFloat8
@@ -46,7 +46,7 @@ class RowLoader {
   // Converts `rows` ([num_rows, in_features], any float dtype), which lie in the staging memory, to
   // rows [first_row, first_row + num_rows) of the weight. They may be columns of wider rows
   // (Tensor::WithRowStride): so a weight gets a range of a file's rows, of its columns, or of both.
-  // What they become may be no larger than the staging memory. INVALID_ARGUMENT when they do not
+  // The converted rows may be no larger than the staging memory. INVALID_ARGUMENT when they do not
   // fit the weight.
   virtual absl::Status Load(const LinearWeight& weight, int64_t first_row, const Tensor& rows) = 0;
   // The same of a quantized weight; `rows` may lie anywhere, and may be changed when it returns.

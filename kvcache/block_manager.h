@@ -47,7 +47,8 @@ struct PrefixMatch {
   int64_t num_tokens = 0;       // a multiple of block_size
   int64_t num_blocks = 0;       // blocks that attaching it references, over all groups
   int64_t num_free_blocks = 0;  // those of them that nobody holds now
-  // What the blocks alone would have given; more than num_tokens where there is no snapshot.
+  // The tokens that blocks without snapshots would give; more than num_tokens if there is no
+  // snapshot.
   int64_t num_paged_tokens = 0;
   bool is_refused = false;  // a longer prefix has a snapshot, but there is no slot to spare for it
 };
@@ -74,7 +75,7 @@ class BlockManager {
   BlockManager(const BlockManager&) = delete;
   BlockManager& operator=(const BlockManager&) = delete;
 
-  // What AttachPrefix would find now; changes nothing but the table's hashes.
+  // The prefix that AttachPrefix would find now. Changes only the table's hashes.
   PrefixMatch FindPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
                          BlockTable* table);
 
@@ -91,10 +92,10 @@ class BlockManager {
   // Blocks that TryGrow would take.
   int64_t NumBlocksToGrow(const BlockTable& table, int64_t num_tokens) const;
 
-  // Makes `table` cover no more than the blocks of `num_tokens` tokens: those that follow, whose
-  // tokens were tried and rejected, are given back. What was published stays: `num_tokens` may not
-  // end before it. Blocks that come later at the same places are others: whoever was shown the old
-  // ones must be shown the new ones (ScheduledSequence::first_new_block).
+  // Makes `table` cover no more than the blocks of `num_tokens` tokens. The blocks behind them,
+  // whose tokens were tried and rejected, are given back. Published blocks stay: `num_tokens` may
+  // not end before them. Later the same places may have other blocks: a runner that has seen the
+  // old ones must be shown the new ones (ScheduledSequence::first_new_block).
   void Shrink(BlockTable* table, int64_t num_tokens);
 
   // Enters the full blocks of the first `num_computed` tokens into the prefix cache. `tokens` are

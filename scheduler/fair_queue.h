@@ -1,22 +1,23 @@
-// FairQueue: the waiting sequences, by flow, and how far each flow has come. Flows that want more
-// than there is get it by their weights, counted in tokens: those computed of prompts and those
-// generated. Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) with the tokens of a step
-// as packets; that generated tokens can only be charged as they come is from the virtual token
-// counter (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
+// FairQueue: the waiting sequences, by flow, and how far each flow has come. If flows ask for more
+// than there is, they share it by their weights, counted in tokens: computed tokens of prompts, and
+// generated ones. This is start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) with the
+// tokens of a step as packets. Generated tokens can only be charged as they come, as in the virtual
+// token counter (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
 //
-// A flow's virtual time is the tokens it was served, divided by its weight; whoever has the least
-// goes first. now() is that of the furthest behind who wants more; nobody is behind it, so nobody
-// saves up. A flow that comes (back) begins at start(), which moves on as all flows do on average,
-// so that even an endless row of newcomers leaves the others their share. What a flow that leaves
-// was served beyond start() is remembered until start() has come so far, of at most kMaxIdleFlows
-// flows; so memory is bounded by the sequences there are, whatever number of flows has been seen.
+// A flow's virtual time is the number of tokens that it was served, divided by its weight. The flow
+// with the least virtual time goes first. now() is the least virtual time of all flows with more to
+// run; no such flow is behind it, so none saves up. A flow that comes (back) begins at start(),
+// which moves on as all flows do on average. So even an endless row of newcomers leaves the others
+// their share. If a flow leaves ahead of start(), its virtual time is remembered until start() has
+// come so far, for at most kMaxIdleFlows flows. So memory is bounded by the number of sequences,
+// whatever number of flows has been seen.
 //
-// Rows are shared, too. Who has had more tokens may wait for rows, but not for long: a flow that
-// was passed over in max_num_passed steps, while another had too many rows beside it, has a claim,
-// and keeps it until it has a row. Its next sequence is let in before all others' and makes another
-// give way; until it has a token no flow takes its blocks. What others had saved up against it is
-// then forgotten: they cannot be given more than the rows they have, and would keep it out again.
-// Engine thread only.
+// Rows are shared, too. A flow that has had more tokens may wait for rows, but not for long. When
+// it was passed over in max_num_passed steps, while another flow had too many rows beside it, it
+// has a claim, and keeps it until it has a row. Its next sequence is let in before all others and
+// makes another give way; until it has a token no flow takes its blocks. The advantage that other
+// flows had saved up against it is then forgotten: they cannot get more rows than they have, and
+// would keep it out again. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +97,8 @@ class FairQueue {
   void BeginClaim(Sequence* sequence);
   void EndClaim(Sequence* sequence);
 
-  // What the step that is being decided costs its flow; counted when it ends.
+  // Charges the sequence's flow for its tokens in the step that is being decided; the charge counts
+  // when the step ends.
   void Serve(Sequence* sequence, int64_t num_tokens);
   void Charge(FlowState* flow, int64_t num_tokens);
   void NoteWants(const FlowState& flow);  // more than it has
@@ -142,7 +144,7 @@ class FairQueue {
   VirtualTime now_ = 0;
   VirtualTime start_ = 0;
   int64_t sum_of_weights_ = 0;  // of flows with sequences, ..
-  size_t num_active_ = 0;       // .. so many
+  size_t num_active_ = 0;       // .. this many
   size_t num_waiting_ = 0;
   uint64_t next_turn_ = 0;
 };

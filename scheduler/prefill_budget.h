@@ -14,7 +14,7 @@ struct PrefillDemand {
   int64_t flow_time = 0;    // virtual time of its flow (scheduler/fair_queue.h), ..
   int64_t token_time = 1;   // .. and by how much a token moves it
   uint64_t flow = 0;  // which one that is; of two that have come equally far the lower goes first
-  bool is_owed = false;  // is promised its share before whoever is furthest behind
+  bool is_owed = false;  // is promised its share before the flow that is furthest behind
 };
 
 // `demands` come in order of service. The first of the flow that is furthest behind, or one that is

@@ -29,7 +29,8 @@ struct QueueChange {
 // What a request takes before it has been scheduled.
 QueueLoad LoadOf(const Request& request);
 
-// Whether a flow may come to hold so much where so much is then left free: three times that.
+// Whether a flow may come to hold `held_then` if `free_then` is then left free: at most three times
+// as much.
 bool IsWithinShare(int64_t held_then, int64_t free_then);
 
 class QueueBounds {
@@ -40,16 +41,16 @@ class QueueBounds {
   // INVALID_ARGUMENT when the request would not even fit into an empty queue, RESOURCE_EXHAUSTED
   // when it does not fit now. No flow may hold more than three times what it leaves free (dynamic
   // thresholds: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
-  // Switches", IEEE/ACM ToN 1998): one flow alone takes three quarters of the queue, k flows leave
-  // 1 / (3 k + 1) of it to the next, and nothing that was accepted need be dropped. A flow with
+  // Switches", IEEE/ACM ToN 1998): a single flow takes three quarters of the queue, k flows leave
+  // 1 / (3 k + 1) of it to the next, and no accepted request need be dropped. A flow with
   // nothing in the queue may always take one place. Flow 0 is bounded by the whole queue only.
   absl::Status Check(const Request& request) const {
     return Check(absl::MakeConstSpan(&request, 1));
   }
   // The same of several of one flow, which are taken together or not at all.
   absl::Status Check(absl::Span<const Request> requests) const;
-  // The same of so many continuations before their prompts are known: what can be said already, as
-  // if those had one token each.
+  // The same for that many continuations before their prompts are known, as if each prompt had one
+  // token.
   absl::Status CheckRoom(const RequestFlow& flow, int64_t num_continuations) const;
 
   void Enter(const RequestFlow& flow, const QueueLoad& load);

@@ -50,7 +50,7 @@ struct Request {
   StopConditions stop;
   int32_t priority = 0;    // within its flow: lower runs first, as in vLLM
   std::string cache_salt;  // prefix cache entries are shared among equal salts only
-  // When it came to whoever made it a request; never later than when the engine had it.
+  // When it came to the program that made it a request; never later than when the engine got it.
   absl::Time arrived = absl::InfiniteFuture();
 };
 

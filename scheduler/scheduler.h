@@ -95,7 +95,7 @@ class Scheduler {
   const FairQueue& fairness() const { return fair_; }
   const QueueBounds& queue() const { return queue_; }
   int64_t FlushPrefixCache() { return blocks_.FlushPrefixCache(); }
-  // Of the prefix cache, as in BlockManager.
+  // Listens to the prefix cache, as in BlockManager.
   void SetKvEventListener(KvEventListener* listener) { blocks_.SetEventListener(listener); }
   void ForEachCachedBlock(const std::function<void(const CachedBlock&)>& visit) const {
     blocks_.ForEachCachedBlock(visit);
@@ -120,7 +120,7 @@ class Scheduler {
       int32_t num_snapshots;  // its part of `snapshots`
     };
     struct Snapshot {
-      int64_t boundary;  // after so many tokens of the sequence
+      int64_t boundary;  // after this many tokens of the sequence
       StateSlot slot;
     };
     uint64_t step;
@@ -181,7 +181,7 @@ class Scheduler {
   FairQueue fair_;
   QueueBounds queue_;
   std::function<void(const QueueChange&)> queue_observer_;  // or null
-  std::vector<Sequence*> running_;   // best rank first, as if they were of one flow
+  std::vector<Sequence*> running_;   // best rank first, as if all belonged to one flow
   std::vector<Sequence*> draining_;  // blocks that come back with the steps in flight
   std::vector<int32_t> free_rows_;
   std::deque<StepInFlight> in_flight_;  // oldest first; at most two

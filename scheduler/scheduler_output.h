@@ -69,7 +69,7 @@ struct SampledToken {
   std::unique_ptr<TokenLogprobs> logprobs = nullptr;  // if asked for
 };
 
-// What one scheduled sequence brought; its place in the step says which one that is.
+// The result of one scheduled sequence; its place in the step says which sequence that is.
 struct SequenceResult {
   bool is_broken = false;  // the model's logits had a NaN: there is nothing else, and no more comes
   absl::InlinedVector<SampledToken, 1> samples;  // [num_samples]
@@ -82,7 +82,7 @@ struct StepResult {
   std::vector<SequenceResult> sequences;  // in the order of the SchedulerOutput
 };
 
-// What the scheduler tells about a sequence after Commit, Cancel or a refusal.
+// A message of the scheduler about a sequence, after Commit, Cancel or a refusal.
 struct SequenceEvent {
   enum class Kind : uint8_t { kStarted, kToken, kPromptLogprobs, kFinished };
   Kind kind;
