@@ -1,6 +1,6 @@
 // StateArena: the device memory of recurrent states, which layers keep of each sequence instead of
-// keys and values of each token. A slot has the states of all such layers of one sequence; a
-// layer's states lie behind each other, one for each slot. Before serving; engine thread.
+// keys and values of each token. A slot has the states of all such layers of one sequence; the
+// states of a layer are one behind the other, one for each slot. Before serving; engine thread.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ struct QueueChange {
   bool enters;
 };
 
-// What a request takes before it has been scheduled.
+// The places and tokens that a request takes before it is scheduled.
 QueueLoad LoadOf(const Request& request);
 
 // Whether a flow may come to hold `held_then` if `free_then` is then left free: at most three times
@@ -43,25 +43,25 @@ class QueueBounds {
   // thresholds: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
   // Switches", IEEE/ACM ToN 1998): a single flow takes three quarters of the queue, k flows leave
   // 1 / (3 k + 1) of it to the next, and no accepted request need be dropped. A flow with
-  // nothing in the queue may always take one place. Flow 0 is bounded by the whole queue only.
+  // nothing in the queue may always take one place. Flow 0 is bounded only by the whole queue.
   absl::Status Check(const Request& request) const {
     return Check(absl::MakeConstSpan(&request, 1));
   }
-  // The same of several of one flow, which are taken together or not at all.
+  // The same for several requests of one flow, which are taken together or not at all.
   absl::Status Check(absl::Span<const Request> requests) const;
   // The same for that many continuations before their prompts are known, as if each prompt had one
   // token.
   absl::Status CheckRoom(const RequestFlow& flow, int64_t num_continuations) const;
 
   void Enter(const RequestFlow& flow, const QueueLoad& load);
-  void Leave(const RequestFlow& flow, const QueueLoad& load);  // which has entered before
+  void Leave(const RequestFlow& flow, const QueueLoad& load);  // `load` has entered before
 
   const QueueLoad& all() const { return all_; }
   QueueLoad HeldBy(uint64_t flow) const;
 
  private:
   bool Fits(const QueueLoad& all, const QueueLoad& load) const;
-  // `asked` begins the sentence that refuses what never fits.
+  // `asked` begins the sentence that refuses a request that can never fit.
   absl::Status CheckLoad(const RequestFlow& flow, const QueueLoad& load,
                          absl::FunctionRef<std::string()> asked) const;
 

@@ -44,9 +44,9 @@ struct ScheduledSequence {
   int64_t num_generated;
   absl::InlinedVector<absl::Span<const BlockId>, 2> block_tables;  // per layer group
   int64_t first_new_block;         // blocks from this index on were added since the row's last step
-  StateSlot state_in = kNoState;   // that the step begins from; kNoState: from zeros
-  StateSlot state_out = kNoState;  // that has the state after it; kNoState: the model keeps none
-  absl::InlinedVector<StateSnapshot, 1> snapshots = {};  // that the step leaves on its way
+  StateSlot state_in = kNoState;   // the step begins from it; kNoState: from zeros
+  StateSlot state_out = kNoState;  // the step leaves its state here; kNoState: the model keeps none
+  absl::InlinedVector<StateSnapshot, 1> snapshots = {};  // the step leaves these on its way
   const Request* request;                                // parameters; outlives the step
 };
 
