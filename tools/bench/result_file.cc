@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/transport/unique_fd.h"
+#include "server/wire/transport/unique_fd.h"
 #include "tools/bench/failure.h"
 
 namespace quire::bench {
