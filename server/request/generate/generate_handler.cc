@@ -22,9 +22,10 @@ absl::Status GenerateHandler::CheckRoom(const Principal& principal,
   return WithRetryPushback(status);
 }
 
-void GenerateHandler::Start(Caller caller, v1::GenerateRequest message, ResponseSink* sink) {
+void GenerateHandler::Start(Caller caller, v1::GenerateRequest message,
+                            std::unique_ptr<AnswerWriter> writer) {
   std::vector<ListedRequest> list;
-  list.push_back({std::move(message), caller.token, sink});
+  list.push_back({std::move(message), caller.token, std::move(writer)});
   StartAll(std::move(caller), std::move(list));
 }
 
@@ -39,7 +40,8 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
     pending.token = std::move(listed.token);
     if (caller.is_id_of_call) pending.id_in_use = IdInUse::kMakeAnother;
     pending.message = std::move(listed.message);
-    pending.sink = listed.sink;
+    pending.access.model = pending.message.model();
+    pending.writer = std::move(listed.writer);
     pending.arrived = now;
     if (parts_.exporter != nullptr) pending.trace = parts_.exporter->Record(caller.trace, now);
   }
@@ -116,18 +118,18 @@ absl::Status GenerateHandler::Tokenize(Batch& batch) {
 }
 
 absl::Status GenerateHandler::Submit(Batch& batch) {
-  std::vector<std::unique_ptr<ResponseBuilder>> builders;
+  std::vector<std::unique_ptr<AnswerBuilder>> builders;
   std::vector<Request> requests;
   RETURN_IF_ERROR(CheckPromptLogprobs(batch));
   for (Pending& pending : batch.requests) {
-    pending.sink->TakePrompt(pending.job.request.prompt);
+    pending.writer->TakePrompt(pending.job.request.prompt);
     pending.job.request.arrived = pending.arrived;
     if (pending.trace != nullptr) {
       pending.trace->max_tokens = pending.job.request.stop.max_tokens;
       pending.trace->num_prompt_tokens = static_cast<int64_t>(pending.job.request.prompt.size());
     }
-    builders.push_back(std::make_unique<ResponseBuilder>(parts_.encoder->tokenizer(), pending.job,
-                                                         pending.lease.request_id()));
+    builders.push_back(std::make_unique<AnswerBuilder>(parts_.encoder->tokenizer(), pending.job,
+                                                       pending.lease.request_id()));
     requests.push_back(std::move(pending.job.request));
   }
   ASSIGN_OR_RETURN(auto streams, parts_.engine->Submit(std::move(requests), parts_.pump));
@@ -158,8 +160,8 @@ absl::Status GenerateHandler::CheckPromptLogprobs(const Batch& batch) {
   return num_bytes <= kMaxAnswerBytes ? absl::OkStatus() : AnswerTooLarge();
 }
 
-// From here on the sink is the output thread's to end.
-void GenerateHandler::HandOver(Batch& batch, size_t index, std::unique_ptr<ResponseBuilder> builder,
+// From here on the writer is the output thread's to end.
+void GenerateHandler::HandOver(Batch& batch, size_t index, std::unique_ptr<AnswerBuilder> builder,
                                std::shared_ptr<OutputStream> stream) {
   Pending& pending = batch.requests[index];
   const RequestId id = stream->request_id();
@@ -168,7 +170,8 @@ void GenerateHandler::HandOver(Batch& batch, size_t index, std::unique_ptr<Respo
   RunningRequest running;
   running.stream = std::move(stream);
   running.builder = std::move(builder);
-  running.sink = pending.sink;
+  running.writer = std::move(pending.writer);
+  running.access = std::move(pending.access);
   running.lease = std::move(pending.lease);
   running.answer_size = batch.answer_size;
   if (pending.trace != nullptr) {
@@ -195,7 +198,10 @@ void GenerateHandler::Refuse(Batch& batch, const absl::Status& status,
   }
   spdlog::debug("{} request(s) of {} end before the engine has them: {}", batch.requests.size(),
                 batch.principal->name, absl::StatusCodeToString(status.code()));
-  for (const Pending& pending : batch.requests) pending.sink->End(status);
+  for (Pending& pending : batch.requests) {
+    pending.writer->End(status, std::move(pending.access));
+    pending.writer.reset();
+  }
 }
 
 }  // namespace quire

@@ -16,8 +16,8 @@
 #include "server/request/generate/work_pool.h"
 #include "server/request/generation_job.h"
 #include "server/request/model_facts.h"
+#include "server/request/output/answer_writer.h"
 #include "server/request/output/output_pump.h"
-#include "server/request/output/response_sink.h"
 #include "server/request/request_registry.h"
 #include "server/request/request_seeds.h"
 
@@ -40,7 +40,7 @@ struct Caller {
 struct ListedRequest {
   v1::GenerateRequest message;
   std::shared_ptr<CancelToken> token;  // cancels this one; that of its caller if there is no other
-  ResponseSink* sink;
+  std::unique_ptr<AnswerWriter> writer;
 };
 
 class GenerateHandler {
@@ -70,12 +70,12 @@ class GenerateHandler {
     return parts_.exporter != nullptr ? parts_.exporter->TraceOf(callers) : callers;
   }
 
-  // Starts a request; everything it brings goes to `sink`, which is ended exactly once, perhaps
-  // before this returns.
-  void Start(Caller caller, v1::GenerateRequest message, ResponseSink* sink);
+  // Starts a request; its answer goes to `writer`, which is ended exactly once, perhaps before this
+  // returns.
+  void Start(Caller caller, v1::GenerateRequest message, std::unique_ptr<AnswerWriter> writer);
 
-  // The same for a list of requests, which the engine takes together or not at all: what keeps one
-  // of them from beginning is told to the sinks of all.
+  // The same for a list of requests, which the engine takes together or not at all: an error that
+  // keeps one of them from beginning is told to the writers of all.
   void StartAll(Caller caller, std::vector<ListedRequest> list);
 
  private:
@@ -88,7 +88,8 @@ class GenerateHandler {
     absl::Time arrived;
     RecordedTrace trace;  // null: not recorded
     GenerationJob job;
-    ResponseSink* sink = nullptr;
+    std::unique_ptr<AnswerWriter> writer;
+    AccessEntry access;
     RequestRegistry::Lease lease;
   };
   // Those of one call.
@@ -104,7 +105,7 @@ class GenerateHandler {
   absl::Status Tokenize(Batch& batch);
   absl::Status Submit(Batch& batch);
   static absl::Status CheckPromptLogprobs(const Batch& batch);
-  void HandOver(Batch& batch, size_t index, std::unique_ptr<ResponseBuilder> builder,
+  void HandOver(Batch& batch, size_t index, std::unique_ptr<AnswerBuilder> builder,
                 std::shared_ptr<OutputStream> stream);
   void Refuse(Batch& batch, const absl::Status& status,
               std::optional<RefusalReason> reason = std::nullopt);

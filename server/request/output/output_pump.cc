@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
 #include "kernels/base/clock.h"
+#include "server/request/output/access_tokens.h"
 #include "server/request/retry_pushback.h"
 
 namespace quire {
@@ -25,8 +26,8 @@ int64_t CostOf(const SequenceEvent& event) {
 
 }  // namespace
 
-bool OutputPump::KeptAnswer::Add(const v1::GenerateResponse& response) {
-  const auto num_bytes = static_cast<int64_t>(response.SpaceUsedLong());
+bool OutputPump::KeptAnswer::Add(const AnswerPart& part) {
+  const auto num_bytes = static_cast<int64_t>(NumBytes(part));
   if (!account_.Take(num_bytes)) return false;
   num_bytes_ += num_bytes;
   return true;
@@ -50,10 +51,9 @@ OutputPump::~OutputPump() {
 
 void OutputPump::Add(RunningRequest request) {
   const RequestId id = request.stream->request_id();
-  request.sink->SetReadyCallback([this, id] { OnSinkReady(id); });
   auto entry = std::make_unique<Entry>();
   entry->num_open = request.stream->num_continuations();
-  if (request.sink->KeepsAnswer()) {
+  if (request.writer->KeepsAnswer()) {
     entry->kept = std::make_unique<KeptAnswer>(&kept_answers_, request.lease.principal());
   }
   entry->request = std::move(request);
@@ -83,7 +83,7 @@ void OutputPump::OnOutput(const std::shared_ptr<OutputStream>& stream) {
   if (it != entries_.end()) MarkPending(it->second.get());
 }
 
-void OutputPump::OnSinkReady(RequestId id) {
+void OutputPump::OnWriterReady(RequestId id) {
   absl::MutexLock lock(&mutex_);
   const auto it = entries_.find(id);
   if (it == entries_.end() || !it->second->busy) return;  // ended early meanwhile
@@ -111,7 +111,7 @@ void OutputPump::ForceEnd(Entry* entry, const absl::Status& status) {
   MarkPending(entry);
 }
 
-void OutputPump::EndStalledSinks(absl::Time now) {
+void OutputPump::EndStalled(absl::Time now) {
   next_stall_check_ = now + stall_timeout_ / 4;
   for (auto& [id, entry] : entries_) {
     if (!entry->busy || now - entry->busy_since < stall_timeout_) continue;
@@ -138,7 +138,7 @@ bool OutputPump::WaitForWork(std::vector<Entry*>* work) {
   } else {
     news_.Await(&mutex_, MonotonicNow() + stall_timeout_ / 4, has_work);
     const absl::Time now = MonotonicNow();
-    if (now >= next_stall_check_) EndStalledSinks(now);
+    if (now >= next_stall_check_) EndStalled(now);
   }
   if (stopping_ && queue_.empty()) return false;
   for (RequestId id : std::exchange(queue_, {})) {
@@ -146,7 +146,7 @@ bool OutputPump::WaitForWork(std::vector<Entry*>* work) {
     if (it == entries_.end()) continue;
     Entry* entry = it->second.get();
     entry->queued = false;
-    // Queued again while it was being processed, and a response went out: its sink comes first.
+    // Queued again while it was being processed, and a part went out: its writer comes first.
     if (entry->busy) continue;
     entry->pending = false;
     work->push_back(entry);
@@ -161,18 +161,18 @@ void OutputPump::Process(Entry* entry) {
     forced_end = entry->forced_end;
   }
   RunningRequest& request = entry->request;
-  if (!forced_end.ok() && request.sink != nullptr) EndSinkEarly(entry, forced_end);
+  if (!forced_end.ok() && request.writer != nullptr) EndEarly(entry, forced_end);
   // What is already decoded goes out before more is read: the server holds little beside the
   // engine's queue.
-  const bool may_read = request.sink == nullptr || !request.builder->HasResponse();
+  const bool may_read = request.writer == nullptr || !request.builder->HasPart();
   const bool all_read = entry->num_open == 0 || (may_read && ReadEvents(entry));
-  if (request.sink != nullptr) {
-    SendNext(entry, all_read);
+  if (request.writer != nullptr) {
+    WriteNext(entry, all_read);
   } else if (entry->num_open > 0 && !all_read) {
     absl::MutexLock lock(&mutex_);
     MarkPending(entry);
   }
-  if (request.sink == nullptr && entry->num_open == 0) Erase(entry);
+  if (request.writer == nullptr && entry->num_open == 0) Erase(entry);
 }
 
 bool OutputPump::ReadEvents(Entry* entry) {
@@ -199,72 +199,75 @@ void OutputPump::TakeEvent(Entry* entry, SequenceEvent event) {
     }
   }
   if (request.trace != nullptr) request.trace->Note(event, times);
-  if (request.sink == nullptr) return;  // ended early: nobody listens
+  if (request.writer == nullptr) return;  // ended early: nobody listens
   if (!request.builder->Add(std::move(event), times)) return;
   if (request.trace != nullptr) request.trace->continuations[key.index].has_stop_string = true;
   canceller_->StopSequence(key);
 }
 
-void OutputPump::SendNext(Entry* entry, bool all_read) {
+void OutputPump::WriteNext(Entry* entry, bool all_read) {
   RunningRequest& request = entry->request;
-  v1::GenerateResponse response;
-  const bool has_response = request.builder->Next(&response);
-  const bool ended = entry->num_open == 0 && !request.builder->HasResponse();
-  if (!has_response && ended) {
-    EndSink(entry, entry->failure);
+  AnswerPart part;
+  const bool has_part = request.builder->Next(&part);
+  const bool ended = entry->num_open == 0 && !request.builder->HasPart();
+  if (!has_part && ended) {
+    End(entry, entry->failure);
     return;
   }
-  const absl::Status kept = has_response ? Keep(entry, response) : absl::OkStatus();
+  const absl::Status kept = has_part ? Keep(entry, part) : absl::OkStatus();
   if (!kept.ok()) {
-    EndSinkEarly(entry, kept);
+    EndEarly(entry, kept);
     if (entry->num_open == 0 || all_read) return;
     absl::MutexLock lock(&mutex_);
     MarkPending(entry);  // the rest is read for its trace
     return;
   }
+  if (has_part) NotePart(part, &request.access);
+  // When the writer is ready after the last part there is no entry any more.
+  const auto on_ready = [this, id = request.stream->request_id()] { OnWriterReady(id); };
   if (ended && entry->failure.ok()) {
-    ResponseSink* sink = std::exchange(request.sink, nullptr);
-    if (request.trace != nullptr) request.trace->End(absl::StatusCode::kOk, MonotonicNow());
     request.lease = {};  // before the client can know that its id is free
-    sink->SendLast(std::move(response));
+    request.writer->Write(std::move(part), on_ready);
+    End(entry, absl::OkStatus());
     return;
   }
   {
     absl::MutexLock lock(&mutex_);
-    entry->pending |= !all_read || ended || request.builder->HasResponse();
-    if (has_response) {
+    entry->pending |= !all_read || ended || request.builder->HasPart();
+    if (has_part) {
       entry->busy = true;
       entry->busy_since = MonotonicNow();
       if (++num_busy_ == 1) next_stall_check_ = entry->busy_since + stall_timeout_;
     }
     QueueIfReady(entry);
   }
-  if (has_response) request.sink->Send(std::move(response));
+  if (has_part) request.writer->Write(std::move(part), on_ready);
 }
 
-// Of a sink that keeps its answer: whether there is room for more of it.
-absl::Status OutputPump::Keep(Entry* entry, const v1::GenerateResponse& response) {
+// Whether there is room for more of an answer that its writer keeps.
+absl::Status OutputPump::Keep(Entry* entry, const AnswerPart& part) {
   if (entry->kept == nullptr) return absl::OkStatus();
   const RunningRequest& request = entry->request;
-  if (!request.answer_size->Add(request.sink->AnswerBytes(response))) return AnswerTooLarge();
-  if (entry->kept->Add(response)) return absl::OkStatus();
+  if (!request.answer_size->Add(request.writer->AnswerBytes(part))) return AnswerTooLarge();
+  if (entry->kept->Add(part)) return absl::OkStatus();
   return WithRetryPushback(absl::ResourceExhaustedError(
       "answers that are kept until they end have too many bytes; ask for a stream, for fewer "
       "logprobs, or for less at a time"));
 }
 
-void OutputPump::EndSink(Entry* entry, const absl::Status& status) {
-  if (entry->request.trace != nullptr) entry->request.trace->End(status.code(), MonotonicNow());
-  ResponseSink* sink = std::exchange(entry->request.sink, nullptr);
-  entry->request.lease = {};  // before the client can know that its id is free
-  sink->End(status);
+void OutputPump::End(Entry* entry, const absl::Status& status) {
+  RunningRequest& request = entry->request;
+  if (request.trace != nullptr) request.trace->End(status.code(), MonotonicNow());
+  request.lease = {};  // before the client can know that its id is free
+  const std::unique_ptr<AnswerWriter> writer = std::move(request.writer);
+  writer->End(status, std::move(request.access));
 }
 
-// While the engine still has the request. What comes is of use only to whoever records a trace.
-void OutputPump::EndSinkEarly(Entry* entry, const absl::Status& status) {
+// While the engine still has the request. Later events are of use only for a recorded trace.
+void OutputPump::EndEarly(Entry* entry, const absl::Status& status) {
   RunningRequest& request = entry->request;
   canceller_->Cancel(request.stream->request_id());
-  EndSink(entry, status);
+  End(entry, status);
   request.builder.reset();
   if (request.trace != nullptr) return;
   request.stream->Abandon();

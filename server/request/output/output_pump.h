@@ -1,8 +1,8 @@
-// OutputPump: the one thread that turns the engine's token events into responses. It owns every
-// running request's OutputStream and ResponseBuilder, and keeps at most one response under way per
-// sink: while a client reads slowly, its events wait in the engine's queue, which pauses that
-// sequence alone. What sinks keep of answers until their ends is bounded, for each principal, too.
-// The thread sleeps unless a stream has events or a sink has become ready.
+// OutputPump: the one thread that turns the engine's token events into answers. It owns every
+// running request's OutputStream, AnswerBuilder and AnswerWriter, and keeps at most one part under
+// way per writer: while a client reads slowly, its events wait in the engine's queue, which pauses
+// only that sequence. There is a bound for all that writers keep of answers until their ends, and
+// one for each principal. The thread sleeps unless a stream has events or a writer is ready again.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@
 #include "server/observe/trace/trace_exporter.h"
 #include "server/request/answer_size.h"
 #include "server/request/limits.h"
-#include "server/request/output/response_builder.h"
-#include "server/request/output/response_sink.h"
+#include "server/request/output/answer_builder.h"
+#include "server/request/output/answer_writer.h"
 #include "server/request/request_registry.h"
 #include "server/wire/transport/byte_budget.h"
 
@@ -40,39 +40,40 @@ class SequenceCanceller {
 // One request that the engine has accepted.
 struct RunningRequest {
   std::shared_ptr<OutputStream> stream;
-  std::unique_ptr<ResponseBuilder> builder;
-  ResponseSink* sink;  // alive until its SendLast or End
+  std::unique_ptr<AnswerBuilder> builder;
+  std::unique_ptr<AnswerWriter> writer;
+  AccessEntry access;
   RequestRegistry::Lease lease;
   RecordedTrace trace = {};  // null: not recorded
-  // Of the whole answer, where its sink keeps that; shared by the requests of a call.
+  // Of the whole answer, where its writer keeps that; shared by the requests of a call.
   std::shared_ptr<AnswerSize> answer_size = std::make_shared<AnswerSize>();
 };
 
 class OutputPump : public OutputListener {
  public:
-  // A sink that stays busy for longer than `stall_timeout` is ended with RESOURCE_EXHAUSTED and
+  // A writer that stays busy for longer than `stall_timeout` is ended with RESOURCE_EXHAUSTED and
   // its request cancelled; so is one that keeps its answer, when those have `max_kept_bytes`, or
-  // their principal its share of them. `canceller` must outlive every request with a sink.
+  // their principal its share of them. `canceller` must outlive every request.
   OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeout,
              int64_t max_kept_bytes = kMaxKeptAnswerBytes);
-  // All sinks must have been ended and the engine must be gone.
+  // All writers must have been ended and the engine must be gone.
   ~OutputPump() override;
 
-  // Takes over a request; its sink will be ended exactly once. Any thread.
+  // Takes over a request; its writer will be ended exactly once. Any thread.
   void Add(RunningRequest request);
 
-  // Nobody listens to this request any more: its sink is ended, and nothing is made of what comes.
+  // Nobody listens to this request any more: its writer is ended, and later events are dropped.
   // The request is the caller's to cancel. Any thread.
   void Abandon(RequestId id);
 
-  // Ends every sink with `status` and cancels the requests. Any thread.
+  // Ends every writer with `status` and cancels the requests. Any thread.
   void EndAll(absl::Status status);
 
   // Engine's thread.
   void OnOutput(const std::shared_ptr<OutputStream>& stream) override;
 
  private:
-  // What a sink keeps of an answer, on its principal's account.
+  // The parts that a writer keeps of an answer, on its principal's account.
   class KeptAnswer {
    public:
     KeptAnswer(ByteBudget* budget, std::string principal)
@@ -80,7 +81,7 @@ class OutputPump : public OutputListener {
     ~KeptAnswer() { account_.GiveBack(num_bytes_); }
 
     // False: there is no room for it.
-    bool Add(const v1::GenerateResponse& response);
+    bool Add(const AnswerPart& part);
 
    private:
     ByteBudget::Account account_;
@@ -88,36 +89,36 @@ class OutputPump : public OutputListener {
   };
 
   struct Entry {
-    RunningRequest request;            // its sink is null once ended
+    RunningRequest request;            // its writer is null once ended
     int num_open;                      // continuations whose end has not been read
     absl::Status failure;              // what the first failed continuation said
-    std::unique_ptr<KeptAnswer> kept;  // of a sink that keeps its answer, else null
+    std::unique_ptr<KeptAnswer> kept;  // null unless its writer keeps the answer
     // Guarded by mutex_.
     bool pending = true;  // there may be something to read or to send
     bool queued = false;  // is in queue_
-    bool busy = false;    // its sink has a response under way
+    bool busy = false;    // its writer has a part under way
     absl::Time busy_since;
-    absl::Status forced_end;  // not OK: end the sink with this, whatever it is doing
+    absl::Status forced_end;  // not OK: end the writer with this, whatever it is doing
   };
 
   void Run();
   bool WaitForWork(std::vector<Entry*>* work);  // false when it is time to stop
-  void OnSinkReady(RequestId id);               // any thread
+  void OnWriterReady(RequestId id);             // any thread
 
   // Pump thread.
   void Process(Entry* entry);
   bool ReadEvents(Entry* entry);
   void TakeEvent(Entry* entry, SequenceEvent event);
-  void EndSinkEarly(Entry* entry, const absl::Status& status);
-  void SendNext(Entry* entry, bool all_read);
-  static absl::Status Keep(Entry* entry, const v1::GenerateResponse& response);
-  void EndSink(Entry* entry, const absl::Status& status);
+  void EndEarly(Entry* entry, const absl::Status& status);
+  void WriteNext(Entry* entry, bool all_read);
+  static absl::Status Keep(Entry* entry, const AnswerPart& part);
+  static void End(Entry* entry, const absl::Status& status);
   void Erase(Entry* entry);
 
   void MarkPending(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void QueueIfReady(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForceEnd(Entry* entry, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndStalledSinks(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndStalled(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
 
   SequenceCanceller* const canceller_;

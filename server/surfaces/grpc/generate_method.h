@@ -1,5 +1,5 @@
 // A method that generates, whatever its messages: a request is converted for GenerateHandler, and
-// its sink converts what comes back.
+// its AnswerWriter converts the answer.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace quire {
 
-// `Sink` is a ResponseSink, made of (GrpcCallRef, const Request&), that deletes itself with its
-// last call. `convert` is `absl::StatusOr<v1::GenerateRequest>(Request)`.
-template <typename Sink, typename Request, typename Convert>
+// `Writer` is an AnswerWriter, made of (GrpcCallRef, const Request&). `convert` is
+// `absl::StatusOr<v1::GenerateRequest>(Request)`.
+template <typename Writer, typename Request, typename Convert>
 GrpcMethod MakeGenerateMethod(std::string path, GenerateHandler* handler, Convert convert) {
   return {std::move(path), [handler, convert](const GrpcCallRef& call, const std::string& bytes) {
             // Before the message is even read: refusing costs next to nothing.
@@ -29,13 +29,13 @@ GrpcMethod MakeGenerateMethod(std::string path, GenerateHandler* handler, Conver
               return;
             }
             call->SetTrace(handler->TraceOf(call->trace()));
-            auto sink = std::make_unique<Sink>(call, *message);
+            auto writer = std::make_unique<Writer>(call, *message);
             absl::StatusOr<v1::GenerateRequest> request = convert(*std::move(message));
             if (request.ok()) {
               handler->Start({call->principal(), call->token(), call->cost(), call->trace()},
-                             *std::move(request), sink.release());
+                             *std::move(request), std::move(writer));
             } else {
-              sink.release()->End(request.status());
+              writer->End(request.status(), {});
             }
           }};
 }

@@ -4,9 +4,7 @@
 #include <utility>
 
 #include "server/call/messages.h"
-#include "server/request/output/access_tokens.h"
-#include "server/request/output/logprob_message.h"
-#include "server/request/output/response_collector.h"
+#include "server/surfaces/grpc/answer_messages.h"
 #include "server/surfaces/grpc/generate_method.h"
 
 namespace quire {
@@ -20,82 +18,50 @@ const google::protobuf::MethodDescriptor& Method(const char* name) {
               ->FindMethodByName(name);
 }
 
-// Every response is a message of the stream. Deletes itself with its last one.
-class StreamSink final : public ResponseSink {
+// Every part is a message of the stream.
+class StreamWriter final : public AnswerWriter {
  public:
-  StreamSink(GrpcCallRef call, const v1::GenerateRequest& request) : call_(std::move(call)) {
-    access_.model = request.model();
-  }
+  StreamWriter(GrpcCallRef call, const v1::GenerateRequest&) : call_(std::move(call)) {}
 
-  void SetReadyCallback(std::function<void()> on_ready) override {
-    on_ready_ = std::move(on_ready);
+  void Write(AnswerPart part, const std::function<void()>& on_ready) override {
+    call_->Send(ToMessage(std::move(part)).SerializeAsString(), on_ready);
   }
-  void Send(v1::GenerateResponse response) override {
-    NoteResponse(response, &access_);
-    AddTokenTexts(&response);
-    call_->Send(response.SerializeAsString(), on_ready_);
-  }
-  void SendLast(v1::GenerateResponse response) override {
-    NoteResponse(response, &access_);
-    AddTokenTexts(&response);
-    call_->Send(response.SerializeAsString(), nullptr);
-    End(absl::OkStatus());
-  }
-  void End(const absl::Status& status) override {
-    call_->SetAccess(std::move(access_));
+  void End(const absl::Status& status, AccessEntry access) override {
+    call_->SetAccess(std::move(access));
     call_->Finish(status);
-    delete this;
   }
 
  private:
   const GrpcCallRef call_;
-  std::function<void()> on_ready_;
-  AccessEntry access_;
 };
 
-// All responses are one message. Deletes itself with it.
-class OnceSink final : public ResponseSink {
+// All parts are one message.
+class OnceWriter final : public AnswerWriter {
  public:
-  OnceSink(GrpcCallRef call, const v1::GenerateRequest& request) : call_(std::move(call)) {
-    access_.model = request.model();
-  }
+  OnceWriter(GrpcCallRef call, const v1::GenerateRequest&) : call_(std::move(call)) {}
 
-  void SetReadyCallback(std::function<void()> on_ready) override {
-    on_ready_ = std::move(on_ready);
-  }
   bool KeepsAnswer() const override { return true; }
-  void Send(v1::GenerateResponse response) override {
-    NoteResponse(response, &access_);
-    collector_.Add(std::move(response));
-    on_ready_();
+  void Write(AnswerPart part, const std::function<void()>& on_ready) override {
+    collector_.Add(std::move(part));
+    on_ready();
   }
-  void SendLast(v1::GenerateResponse response) override {
-    NoteResponse(response, &access_);
-    collector_.Add(std::move(response));
-    End(absl::OkStatus());
-  }
-  void End(const absl::Status& status) override {
-    call_->SetAccess(std::move(access_));
+  void End(const absl::Status& status, AccessEntry access) override {
+    call_->SetAccess(std::move(access));
     if (status.ok()) {
-      v1::GenerateOnceResponse answer = collector_.Take();
-      AddTokenTexts(&answer);
-      call_->FinishWith(answer.SerializeAsString());
+      call_->FinishWith(collector_.Take().SerializeAsString());
     } else {
       call_->Finish(status);
     }
-    delete this;
   }
 
  private:
   const GrpcCallRef call_;
-  std::function<void()> on_ready_;
-  ResponseCollector collector_;
-  AccessEntry access_;
+  AnswerCollector collector_;
 };
 
-template <typename Sink>
+template <typename Writer>
 GrpcMethod MethodOf(const char* name, GenerateHandler* handler) {
-  return MakeGenerateMethod<Sink, v1::GenerateRequest>(
+  return MakeGenerateMethod<Writer, v1::GenerateRequest>(
       PathOf(Method(name)), handler,
       [](v1::GenerateRequest request) -> absl::StatusOr<v1::GenerateRequest> { return request; });
 }
@@ -103,11 +69,11 @@ GrpcMethod MethodOf(const char* name, GenerateHandler* handler) {
 }  // namespace
 
 GrpcMethod GenerateMethod(const ServingContext& serving) {
-  return MethodOf<StreamSink>("Generate", serving.generate);
+  return MethodOf<StreamWriter>("Generate", serving.generate);
 }
 
 GrpcMethod GenerateOnceMethod(const ServingContext& serving) {
-  return MethodOf<OnceSink>("GenerateOnce", serving.generate);
+  return MethodOf<OnceWriter>("GenerateOnce", serving.generate);
 }
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Generate and GenerateOnce over gRPC: each call is the sink of its request.
+// Generate and GenerateOnce over gRPC: each call gets the answer to its request.
 #pragma once
 
 #include "server/call/grpc_call.h"

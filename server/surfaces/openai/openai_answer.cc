@@ -7,7 +7,6 @@
 #include "kernels/base/clock.h"
 #include "server/base/version.h"
 #include "server/observe/log/json_text.h"
-#include "server/request/output/access_tokens.h"
 #include "server/text/utf8.h"
 
 namespace quire {
@@ -24,55 +23,40 @@ std::string BeginningOf(const OpenAiFormat& format) {
 }
 
 // Of what a prompt is known to be, as far as the client asked.
-std::string PromptMembers(const OpenAiFormat& format, const v1::Started& started) {
+std::string PromptMembers(const OpenAiFormat& format, const Started& started) {
   std::string members;
   if (format.returns_token_ids) {
-    absl::StrAppend(&members, ", \"prompt_token_ids\": ", TokenIdsJson(started.prompt_token_ids()));
+    absl::StrAppend(&members, ", \"prompt_token_ids\": ", TokenIdsJson(started.prompt_token_ids));
   }
   if (format.prompt_logprobs) {
     absl::StrAppend(&members,
-                    ", \"prompt_logprobs\": ", PromptLogprobsJson(started.prompt_logprobs()));
+                    ", \"prompt_logprobs\": ", PromptLogprobsJson(started.prompt_logprobs));
   }
   return members;
 }
 
 }  // namespace
 
-class OpenAiAnswer::Sink final : public ResponseSink {
+class OpenAiAnswer::Writer final : public AnswerWriter {
  public:
-  Sink(std::shared_ptr<OpenAiAnswer> answer, size_t prompt)
-      : answer_(std::move(answer)), prompt_(prompt) {
-    access_.model = answer_->format_.model;
-  }
+  Writer(std::shared_ptr<OpenAiAnswer> answer, size_t prompt)
+      : answer_(std::move(answer)), prompt_(prompt) {}
 
-  void SetReadyCallback(std::function<void()> on_ready) override {
-    on_ready_ = std::move(on_ready);
-  }
   void TakePrompt(absl::Span<const TokenId> prompt) override { answer_->TakePrompt(prompt); }
   bool KeepsAnswer() const override { return !answer_->format_.streams; }
-  size_t AnswerBytes(const v1::GenerateResponse& response) const override {
-    return JsonBytes(response);
+  size_t AnswerBytes(const AnswerPart& part) const override { return JsonBytes(part); }
+  void Write(AnswerPart part, const std::function<void()>& on_ready) override {
+    if (answer_->Take(prompt_, part, on_ready)) on_ready();
   }
-  void Send(v1::GenerateResponse response) override {
-    NoteResponse(response, &access_);
-    if (answer_->Take(prompt_, response, on_ready_)) on_ready_();
-  }
-  void SendLast(v1::GenerateResponse response) override {
-    NoteResponse(response, &access_);
-    answer_->Take(prompt_, response, nullptr);
-    End(absl::OkStatus());
-  }
-  void End(const absl::Status& status) override {
-    answer_->call_->SetAccess(std::move(access_));
+  void End(const absl::Status& status, AccessEntry access) override {
+    access.model = answer_->format_.model;
+    answer_->call_->SetAccess(std::move(access));
     answer_->End(prompt_, status);
-    delete this;
   }
 
  private:
   const std::shared_ptr<OpenAiAnswer> answer_;
   const size_t prompt_;
-  std::function<void()> on_ready_;
-  AccessEntry access_;
 };
 
 OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format, const ModelAnswers* answers,
@@ -88,7 +72,9 @@ OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format, const ModelAns
   if (format_.streams) call_->KeepAlive(EventStreamHead(format_.id));
 }
 
-ResponseSink* OpenAiAnswer::NewSink(size_t prompt) { return new Sink(shared_from_this(), prompt); }
+std::unique_ptr<AnswerWriter> OpenAiAnswer::NewWriter(size_t prompt) {
+  return std::make_unique<Writer>(shared_from_this(), prompt);
+}
 
 void OpenAiAnswer::TakePrompt(absl::Span<const TokenId> prompt) {
   if (format_.message.answer.reasoning.is_none()) return;
@@ -96,27 +82,21 @@ void OpenAiAnswer::TakePrompt(absl::Span<const TokenId> prompt) {
   in_reasoning_ = format_.in_reasoning.value_or(answers_->BeginsInReasoning(prompt));
 }
 
-bool OpenAiAnswer::Take(size_t prompt, const v1::GenerateResponse& response,
+bool OpenAiAnswer::Take(size_t prompt, const AnswerPart& part,
                         const std::function<void()>& on_ready) {
   absl::MutexLock lock(&mutex_);
   // Now the request is known to be sound, and n with it.
   choices_.resize(prompts_.size() * static_cast<size_t>(format_.n));
-  std::string part;
-  switch (response.event_case()) {
-    case v1::GenerateResponse::kStarted:
-      part = TakeStart(prompt, response.started());
-      break;
-    case v1::GenerateResponse::kDelta:
-      part = TakeDelta(prompt, response.delta());
-      break;
-    case v1::GenerateResponse::kFinished:
-      part = TakeFinish(prompt, response.finished());
-      break;
-    case v1::GenerateResponse::EVENT_NOT_SET:
-      break;
+  std::string events;
+  if (const auto* started = std::get_if<Started>(&part)) {
+    events = TakeStart(prompt, *started);
+  } else if (const auto* delta = std::get_if<Delta>(&part)) {
+    events = TakeDelta(prompt, *delta);
+  } else {
+    events = TakeFinish(prompt, std::get<Finished>(part));
   }
-  if (!format_.streams || part.empty() || has_failed_) return true;
-  Send(std::move(part), on_ready);
+  if (!format_.streams || events.empty() || has_failed_) return true;
+  Send(std::move(events), on_ready);
   return false;
 }
 
@@ -125,14 +105,14 @@ void OpenAiAnswer::Send(std::string part, const std::function<void()>& on_ready)
   call_->Send(std::move(part), on_ready);
 }
 
-std::string OpenAiAnswer::TakeStart(size_t prompt, const v1::Started& started) {
+std::string OpenAiAnswer::TakeStart(size_t prompt, const Started& started) {
   Prompt& whole = prompts_[prompt];
-  const size_t index = prompt * static_cast<size_t>(format_.n) + started.index();
+  const size_t index = prompt * static_cast<size_t>(format_.n) + started.index;
   Choice& choice = choices_[index];
-  whole.num_tokens = started.prompt_tokens();
-  whole.num_cached_tokens = started.cached_tokens();
+  whole.num_tokens = started.prompt_tokens;
+  whole.num_cached_tokens = started.cached_tokens;
   std::string members;
-  if (started.index() == 0) whole.members = members = PromptMembers(format_, started);
+  if (started.index == 0) whole.members = members = PromptMembers(format_, started);
   if (format_.echoes) choice.text = format_.prompts[prompt];
   const std::string text = JsonString(choice.text);
   if (!format_.message.answer.finds_nothing()) {
@@ -145,8 +125,8 @@ std::string OpenAiAnswer::TakeStart(size_t prompt, const v1::Started& started) {
   }
   if (!format_.echoes && members.empty()) return "";
   choice.offset = static_cast<int64_t>(CountCharacters(choice.text));
-  if (format_.echoes && !started.prompt_logprobs().empty()) {
-    whole.logprobs.Add(started.prompt_logprobs(), {.as_ids = format_.spells_token_ids});
+  if (format_.echoes && !started.prompt_logprobs.empty()) {
+    whole.logprobs.Add(started.prompt_logprobs, {.as_ids = format_.spells_token_ids});
     whole.logprobs.EndOffsetsAt(choice.offset);
   }
   choice.logprobs.Add(whole.logprobs);
@@ -159,32 +139,32 @@ std::string OpenAiAnswer::TokenIds(absl::string_view ids) const {
   return format_.returns_token_ids ? absl::StrCat(", \"token_ids\": [", ids, "]") : "";
 }
 
-std::string OpenAiAnswer::TakeDelta(size_t prompt, const v1::Delta& delta) {
-  const size_t index = prompt * static_cast<size_t>(format_.n) + delta.index();
+std::string OpenAiAnswer::TakeDelta(size_t prompt, const Delta& delta) {
+  const size_t index = prompt * static_cast<size_t>(format_.n) + delta.index;
   Choice& choice = choices_[index];
-  choice.num_tokens += delta.token_ids_size();
+  choice.num_tokens += static_cast<int64_t>(delta.token_ids.size());
   const LogprobStyle style = {.is_chat = format_.is_chat,
                               .as_ids = format_.spells_token_ids,
                               .first_offset = choice.offset};
   LogprobJson logprobs;
-  if (format_.logprobs) logprobs.Add(delta.logprobs(), style);
-  const std::string ids = absl::StrJoin(delta.token_ids(), ", ");
+  if (format_.logprobs) logprobs.Add(delta.logprobs, style);
+  const std::string ids = absl::StrJoin(delta.token_ids, ", ");
   const bool tells_ids = format_.returns_token_ids && !ids.empty();
   if (!format_.streams) {
     choice.logprobs.Add(logprobs);
     absl::StrAppend(&choice.token_ids, choice.token_ids.empty() || ids.empty() ? "" : ", ", ids);
   }
   if (choice.message != nullptr) {
-    std::vector<std::string> deltas = choice.message->Append(delta.text());
-    if (deltas.empty() && (!delta.logprobs().empty() || tells_ids)) deltas.push_back("{}");
+    std::vector<std::string> deltas = choice.message->Append(delta.text);
+    if (deltas.empty() && (!delta.logprobs.empty() || tells_ids)) deltas.push_back("{}");
     return Events(index, deltas, format_.logprobs ? logprobs.ToText(true) : "null", ids);
   }
   if (!format_.streams) {
-    choice.text.append(delta.text());
+    choice.text.append(delta.text);
     return "";
   }
-  if (delta.text().empty() && delta.logprobs().empty() && !tells_ids) return "";
-  const std::string text = JsonString(delta.text());
+  if (delta.text.empty() && delta.logprobs.empty() && !tells_ids) return "";
+  const std::string text = JsonString(delta.text);
   return Event(index,
                absl::StrCat(format_.is_chat ? absl::StrCat("\"delta\": {\"content\": ", text, "}")
                                             : absl::StrCat("\"text\": ", text),
@@ -192,17 +172,16 @@ std::string OpenAiAnswer::TakeDelta(size_t prompt, const v1::Delta& delta) {
                format_.logprobs ? logprobs.ToText(format_.is_chat) : "null", "");
 }
 
-std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished) {
-  const size_t index = prompt * static_cast<size_t>(format_.n) + finished.index();
+std::string OpenAiAnswer::TakeFinish(size_t prompt, const Finished& finished) {
+  const size_t index = prompt * static_cast<size_t>(format_.n) + finished.index;
   Choice& choice = choices_[index];
-  choice.num_tokens = finished.usage().completion_tokens();
+  choice.num_tokens = finished.usage.completion_tokens;
   std::string rest;
   if (choice.message != nullptr) rest = Events(index, choice.message->Finish(), "null", "");
   const bool calls = choice.message != nullptr && choice.message->has_calls() &&
-                     !format_.names_function && finished.finish_reason() == v1::FINISH_REASON_STOP;
-  choice.finish =
-      absl::StrCat("\"", calls ? "tool_calls" : FinishReasonName(finished.finish_reason()),
-                   "\", \"stop_reason\": ", StopReasonJson(finished));
+                     !format_.names_function && finished.reason == FinishReason::kStop;
+  choice.finish = absl::StrCat("\"", calls ? "tool_calls" : FinishReasonName(finished.reason),
+                               "\", \"stop_reason\": ", StopReasonJson(finished));
   if (!format_.streams) {
     choice.logprobs.EndOffsetsAt(static_cast<int64_t>(CountCharacters(choice.text)));
     return "";

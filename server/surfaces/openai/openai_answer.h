@@ -1,5 +1,5 @@
-// OpenAiAnswer: the responses of all prompts of one request as OpenAI's answer on one call: whole,
-// or as server-sent events. Shared by its sinks, which are used as ResponseSink says: any thread.
+// OpenAiAnswer: the answers to all prompts of one request as OpenAI's answer on one call: whole, or
+// as server-sent events. Shared by its writers, one for each prompt: any thread.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/call/http_call.h"
 #include "server/request/cancel_token.h"
-#include "server/request/output/response_sink.h"
+#include "server/request/output/answer_writer.h"
 #include "server/surfaces/openai/chat_message.h"
 #include "server/surfaces/openai/openai_json.h"
 #include "server/surfaces/openai/openai_request.h"
@@ -24,11 +24,11 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
   OpenAiAnswer(HttpCallRef call, OpenAiFormat format, const ModelAnswers* answers,
                std::vector<std::shared_ptr<CancelToken>> tokens);
 
-  // For the request of this prompt; deletes itself with its last call.
-  ResponseSink* NewSink(size_t prompt);
+  // For the request of this prompt.
+  std::unique_ptr<AnswerWriter> NewWriter(size_t prompt);
 
  private:
-  class Sink;
+  class Writer;
 
   struct Choice {
     std::string text;
@@ -49,15 +49,13 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
 
   void TakePrompt(absl::Span<const TokenId> prompt);
   // True when `on_ready` is the caller's to call, because nothing is sent.
-  bool Take(size_t prompt, const v1::GenerateResponse& response,
-            const std::function<void()>& on_ready);
+  bool Take(size_t prompt, const AnswerPart& part, const std::function<void()>& on_ready);
   void End(size_t prompt, const absl::Status& status);
 
-  std::string TakeStart(size_t prompt, const v1::Started& started)
+  std::string TakeStart(size_t prompt, const Started& started)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string TakeDelta(size_t prompt, const v1::Delta& delta)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string TakeFinish(size_t prompt, const v1::Finished& finished)
+  std::string TakeDelta(size_t prompt, const Delta& delta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string TakeFinish(size_t prompt, const Finished& finished)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Chunks of what the choice's message says, the first with logprobs and token ids.
   std::string Events(size_t index, const std::vector<std::string>& deltas,

@@ -30,44 +30,47 @@ std::string BytesJson(absl::string_view bytes) {
   return absl::StrCat("[", numbers, "]");
 }
 
-std::string SpellId(uint32_t id) { return absl::StrCat("token_id:", id); }
+std::string SpellId(TokenId id) { return absl::StrCat("token_id:", id); }
 
-template <typename Logprob>
-std::string Spell(const Logprob& logprob, bool as_id) {
-  return as_id ? SpellId(logprob.token_id()) : SpellBytes(logprob.token_bytes());
+// Of an AnswerToken or a TopToken.
+template <typename Token>
+std::string Spell(const Token& token, bool as_id) {
+  return as_id ? SpellId(token.id) : SpellBytes(token.bytes);
+}
+float LogprobOf(const TopToken& token) { return token.logprob; }
+float LogprobOf(const AnswerToken& token) { return token.logprob.value_or(0); }
+
+template <typename Token>
+std::string TokenJson(const Token& token, bool as_id) {
+  return absl::StrCat("\"token\": ", JsonString(Spell(token, as_id)),
+                      ", \"logprob\": ", Number(LogprobOf(token)),
+                      ", \"bytes\": ", BytesJson(token.bytes));
 }
 
-template <typename Logprob>
-std::string TokenJson(const Logprob& logprob, bool as_id) {
-  return absl::StrCat("\"token\": ", JsonString(Spell(logprob, as_id)),
-                      ", \"logprob\": ", Number(logprob.logprob()),
-                      ", \"bytes\": ", BytesJson(logprob.token_bytes()));
-}
-
-template <typename Logprob>
-std::string RankedJson(const Logprob& logprob, int rank) {
-  return absl::StrCat("\"", logprob.token_id(), "\": {\"logprob\": ", Number(logprob.logprob()),
+template <typename Token>
+std::string RankedJson(const Token& token, size_t rank) {
+  return absl::StrCat("\"", token.id, "\": {\"logprob\": ", Number(LogprobOf(token)),
                       ", \"rank\": ", rank,
-                      ", \"decoded_token\": ", JsonString(SpellBytes(logprob.token_bytes())), "}");
+                      ", \"decoded_token\": ", JsonString(SpellBytes(token.bytes)), "}");
 }
 
 // As OpenAI's, the token that was taken is among the likely ones, if need be as one more. A name
 // comes once in an object: of tokens that are spelled alike the likeliest has the spelling, the
 // others their ids.
-std::string TopOfCompletion(const v1::TokenLogprob& logprob, bool as_ids) {
+std::string TopOfCompletion(const AnswerToken& token, bool as_ids) {
   std::string members;
   absl::flat_hash_set<std::string> names;
   const auto add = [&](const auto& one) {
     std::string name = Spell(one, as_ids);
-    if (!names.insert(name).second) name = SpellId(one.token_id());
-    AppendItem(absl::StrCat(JsonString(name), ": ", Number(one.logprob())), &members);
+    if (!names.insert(name).second) name = SpellId(one.id);
+    AppendItem(absl::StrCat(JsonString(name), ": ", Number(LogprobOf(one))), &members);
   };
   bool has_own = false;
-  for (const v1::TopLogprob& one : logprob.top()) {  // likeliest first
+  for (const TopToken& one : token.top) {  // likeliest first
     add(one);
-    has_own |= one.token_id() == logprob.token_id();
+    has_own |= one.id == token.id;
   }
-  if (!has_own) add(logprob);
+  if (!has_own) add(token);
   return absl::StrCat("{", members, "}");
 }
 
@@ -92,35 +95,35 @@ std::string SpellBytes(absl::string_view bytes) {
   return spelled;
 }
 
-void LogprobJson::Add(const Logprobs& logprobs, const LogprobStyle& style) {
-  for (const v1::TokenLogprob& logprob : logprobs) {
+void LogprobJson::Add(const std::vector<AnswerToken>& tokens, const LogprobStyle& style) {
+  for (const AnswerToken& token : tokens) {
     if (style.is_chat) {
-      AddOfChat(logprob, style.as_ids);
+      AddOfChat(token, style.as_ids);
     } else {
-      AddOfCompletion(logprob, style.as_ids);
-      offsets_.push_back(style.first_offset + logprob.text_offset());
+      AddOfCompletion(token, style.as_ids);
+      offsets_.push_back(style.first_offset + token.text_offset);
     }
   }
 }
 
-void LogprobJson::AddOfChat(const v1::TokenLogprob& logprob, bool as_ids) {
+void LogprobJson::AddOfChat(const AnswerToken& token, bool as_ids) {
   std::string top;
-  for (const v1::TopLogprob& one : logprob.top()) {
+  for (const TopToken& one : token.top) {
     AppendItem(absl::StrCat("{", TokenJson(one, as_ids), "}"), &top);
   }
-  AppendItem(absl::StrCat("{", TokenJson(logprob, as_ids), ", \"top_logprobs\": [", top, "]}"),
+  AppendItem(absl::StrCat("{", TokenJson(token, as_ids), ", \"top_logprobs\": [", top, "]}"),
              &content_);
 }
 
-void LogprobJson::AddOfCompletion(const v1::TokenLogprob& logprob, bool as_ids) {
-  AppendItem(JsonString(Spell(logprob, as_ids)), &tokens_);
-  if (!logprob.has_logprob()) {  // the first token of a prompt
+void LogprobJson::AddOfCompletion(const AnswerToken& token, bool as_ids) {
+  AppendItem(JsonString(Spell(token, as_ids)), &tokens_);
+  if (!token.logprob.has_value()) {  // the first token of a prompt
     AppendItem("null", &values_);
     AppendItem("null", &top_);
     return;
   }
-  AppendItem(Number(logprob.logprob()), &values_);
-  AppendItem(TopOfCompletion(logprob, as_ids), &top_);
+  AppendItem(Number(*token.logprob), &values_);
+  AppendItem(TopOfCompletion(token, as_ids), &top_);
 }
 
 void LogprobJson::Add(const LogprobJson& more) {
@@ -144,24 +147,24 @@ std::string LogprobJson::ToText(bool is_chat) const {
 
 std::string LogprobJson::ContentList() const { return absl::StrCat("[", content_, "]"); }
 
-std::string PromptLogprobsJson(const LogprobJson::Logprobs& logprobs) {
+std::string PromptLogprobsJson(const std::vector<AnswerToken>& tokens) {
   std::string list;
-  for (const v1::TokenLogprob& logprob : logprobs) {
-    if (!logprob.has_logprob()) {
+  for (const AnswerToken& token : tokens) {
+    if (!token.logprob.has_value()) {
       AppendItem("null", &list);
       continue;
     }
-    std::string ranked = RankedJson(logprob, logprob.rank());
-    for (int i = 0; i < logprob.top_size(); ++i) {
-      if (logprob.top(i).token_id() == logprob.token_id()) continue;
-      AppendItem(RankedJson(logprob.top(i), i + 1), &ranked);
+    std::string ranked = RankedJson(token, token.rank);
+    for (size_t i = 0; i < token.top.size(); ++i) {
+      if (token.top[i].id == token.id) continue;
+      AppendItem(RankedJson(token.top[i], i + 1), &ranked);
     }
     AppendItem(absl::StrCat("{", ranked, "}"), &list);
   }
   return absl::StrCat("[", list, "]");
 }
 
-std::string TokenIdsJson(const google::protobuf::RepeatedField<uint32_t>& ids) {
+std::string TokenIdsJson(const std::vector<TokenId>& ids) {
   return absl::StrCat("[", absl::StrJoin(ids, ", "), "]");
 }
 
@@ -172,28 +175,23 @@ std::string UsageJson(int64_t prompt_tokens, int64_t cached_tokens, int64_t comp
                       ", \"prompt_tokens_details\": {\"cached_tokens\": ", cached_tokens, "}}");
 }
 
-std::string StopReasonJson(const v1::Finished& finished) {
-  if (finished.matched_case() == v1::Finished::kMatchedStopString) {
-    return JsonString(finished.matched_stop_string());
-  }
-  if (finished.matched_case() == v1::Finished::kMatchedTokenId) {
-    return absl::StrCat(finished.matched_token_id());
-  }
+std::string StopReasonJson(const Finished& finished) {
+  if (const auto* text = std::get_if<std::string>(&finished.matched)) return JsonString(*text);
+  if (const auto* token = std::get_if<TokenId>(&finished.matched)) return absl::StrCat(*token);
   return "null";
 }
 
-size_t JsonBytes(const v1::GenerateResponse& response) {
+size_t JsonBytes(const AnswerPart& part) {
   constexpr size_t kLogprobBytes = 64, kIdBytes = 6;
-  const auto of_logprobs = [](const auto& logprobs) {
+  const auto of_tokens = [](const std::vector<AnswerToken>& tokens) {
     size_t num = 0;
-    for (const v1::TokenLogprob& logprob : logprobs) {
-      num += 1 + static_cast<size_t>(logprob.top_size());
-    }
+    for (const AnswerToken& token : tokens) num += 1 + token.top.size();
     return num * kLogprobBytes;
   };
-  const v1::Delta& delta = response.delta();
-  return delta.text().size() + static_cast<size_t>(delta.token_ids_size()) * kIdBytes +
-         of_logprobs(delta.logprobs()) + of_logprobs(response.started().prompt_logprobs());
+  if (const auto* started = std::get_if<Started>(&part)) return of_tokens(started->prompt_logprobs);
+  const auto* delta = std::get_if<Delta>(&part);
+  if (delta == nullptr) return 0;
+  return delta->text.size() + delta->token_ids.size() * kIdBytes + of_tokens(delta->logprobs);
 }
 
 }  // namespace quire

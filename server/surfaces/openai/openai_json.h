@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "quire/v1/inference.pb.h"
+#include "server/request/answer.h"
 
 namespace quire {
 
@@ -19,9 +19,7 @@ struct LogprobStyle {
 // The tokens of one continuation, or of a part of it.
 class LogprobJson {
  public:
-  using Logprobs = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
-
-  void Add(const Logprobs& logprobs, const LogprobStyle& style);
+  void Add(const std::vector<AnswerToken>& tokens, const LogprobStyle& style);
   void Add(const LogprobJson& more);
   // The text so far has so many characters: no token begins after its end.
   void EndOffsetsAt(int64_t num_characters);
@@ -30,8 +28,8 @@ class LogprobJson {
   std::string ContentList() const;
 
  private:
-  void AddOfChat(const v1::TokenLogprob& logprob, bool as_ids);
-  void AddOfCompletion(const v1::TokenLogprob& logprob, bool as_ids);
+  void AddOfChat(const AnswerToken& token, bool as_ids);
+  void AddOfCompletion(const AnswerToken& token, bool as_ids);
 
   // Members of lists, with a comma between them.
   std::string content_;  // of a chat's
@@ -43,16 +41,16 @@ class LogprobJson {
 std::string SpellBytes(absl::string_view bytes);
 
 // vLLM's: of each token of a prompt an object of what was likely there, by token id.
-std::string PromptLogprobsJson(const LogprobJson::Logprobs& logprobs);
+std::string PromptLogprobsJson(const std::vector<AnswerToken>& tokens);
 
-std::string TokenIdsJson(const google::protobuf::RepeatedField<uint32_t>& ids);
+std::string TokenIdsJson(const std::vector<TokenId>& ids);
 
 std::string UsageJson(int64_t prompt_tokens, int64_t cached_tokens, int64_t completion_tokens);
 
 // The stop string or token id that ended it, or null.
-std::string StopReasonJson(const v1::Finished& finished);
+std::string StopReasonJson(const Finished& finished);
 
-// How much of an answer's JSON this response becomes, roughly.
-size_t JsonBytes(const v1::GenerateResponse& response);
+// How much of an answer's JSON this part becomes, roughly.
+size_t JsonBytes(const AnswerPart& part);
 
 }  // namespace quire

@@ -47,7 +47,7 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
   std::vector<ListedRequest> list;
   list.reserve(num);
   for (size_t i = 0; i < num; ++i) {
-    list.push_back({std::move(requests[i]), tokens[i], answer->NewSink(i)});
+    list.push_back({std::move(requests[i]), tokens[i], answer->NewWriter(i)});
   }
   context.generate->StartAll(
       {call->principal(), call->token(), call->cost(), call->trace(), is_asked_id},

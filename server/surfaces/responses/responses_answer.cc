@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/clock.h"
 #include "server/observe/log/json_text.h"
-#include "server/request/output/access_tokens.h"
 
 namespace quire {
 
@@ -15,13 +14,12 @@ std::string ErrorJson(absl::string_view sentence) {
   return absl::StrCat("{\"code\": \"server_error\", \"message\": ", JsonString(sentence), "}");
 }
 
-std::string UsageOfResponse(const v1::Usage& usage, int64_t reasoning_tokens) {
-  return absl::StrCat(
-      "{\"input_tokens\": ", usage.prompt_tokens(),
-      ", \"input_tokens_details\": {\"cached_tokens\": ", usage.cached_tokens(),
-      ", \"cache_write_tokens\": 0}, \"output_tokens\": ", usage.completion_tokens(),
-      ", \"output_tokens_details\": {\"reasoning_tokens\": ", reasoning_tokens,
-      "}, \"total_tokens\": ", usage.prompt_tokens() + usage.completion_tokens(), "}");
+std::string UsageOfResponse(const Usage& usage, int64_t reasoning_tokens) {
+  return absl::StrCat("{\"input_tokens\": ", usage.prompt_tokens,
+                      ", \"input_tokens_details\": {\"cached_tokens\": ", usage.cached_tokens,
+                      ", \"cache_write_tokens\": 0}, \"output_tokens\": ", usage.completion_tokens,
+                      ", \"output_tokens_details\": {\"reasoning_tokens\": ", reasoning_tokens,
+                      "}, \"total_tokens\": ", usage.prompt_tokens + usage.completion_tokens, "}");
 }
 
 }  // namespace
@@ -41,31 +39,18 @@ void ResponsesAnswer::TakePrompt(absl::Span<const TokenId> prompt) {
   in_reasoning_ = format_.in_reasoning.value_or(answers_->BeginsInReasoning(prompt));
 }
 
-void ResponsesAnswer::SetReadyCallback(std::function<void()> on_ready) {
-  on_ready_ = std::move(on_ready);
-}
-
-void ResponsesAnswer::Send(v1::GenerateResponse response) {
-  std::string events = Take(response);
+void ResponsesAnswer::Write(AnswerPart part, const std::function<void()>& on_ready) {
+  std::string events = Take(part);
   if (events.empty()) {
-    on_ready_();
+    on_ready();
     return;
   }
   Begin();
-  call_->Send(std::move(events), on_ready_);
+  call_->Send(std::move(events), on_ready);
 }
 
-void ResponsesAnswer::SendLast(v1::GenerateResponse response) {
-  std::string events = Take(response);
-  if (!events.empty()) {
-    Begin();
-    call_->Send(std::move(events), nullptr);
-  }
-  End(absl::OkStatus());
-}
-
-void ResponsesAnswer::End(const absl::Status& status) {
-  call_->SetAccess(std::move(access_));
+void ResponsesAnswer::End(const absl::Status& status, AccessEntry access) {
+  call_->SetAccess(std::move(access));
   if (!status.ok()) {
     Fail(InResponsesTerms(status));
   } else if (format_.streams) {
@@ -73,7 +58,6 @@ void ResponsesAnswer::End(const absl::Status& status) {
   } else {
     call_->Answer({.body = Response(), .headers = RequestIdHeader(format_.id)});
   }
-  delete this;
 }
 
 void ResponsesAnswer::Begin() {
@@ -91,26 +75,13 @@ void ResponsesAnswer::Fail(const absl::Status& status) {
   call_->EndWithError(std::move(answer), std::move(events), status.code());
 }
 
-std::string ResponsesAnswer::Take(const v1::GenerateResponse& response) {
-  NoteResponse(response, &access_);
-  std::string events;
-  switch (response.event_case()) {
-    case v1::GenerateResponse::kStarted:
-      events = TakeStart(response.started());
-      break;
-    case v1::GenerateResponse::kDelta:
-      events = TakeDelta(response.delta());
-      break;
-    case v1::GenerateResponse::kFinished:
-      events = TakeFinish(response.finished());
-      break;
-    case v1::GenerateResponse::EVENT_NOT_SET:
-      break;
-  }
-  return events;
+std::string ResponsesAnswer::Take(const AnswerPart& part) {
+  if (const auto* started = std::get_if<Started>(&part)) return TakeStart(*started);
+  if (const auto* delta = std::get_if<Delta>(&part)) return TakeDelta(*delta);
+  return TakeFinish(std::get<Finished>(part));
 }
 
-std::string ResponsesAnswer::TakeStart(const v1::Started&) {
+std::string ResponsesAnswer::TakeStart(const Started&) {
   std::string events;
   if (format_.streams) {
     events = ResponseEvent("response.created");
@@ -121,19 +92,18 @@ std::string ResponsesAnswer::TakeStart(const v1::Started&) {
   return events;
 }
 
-std::string ResponsesAnswer::TakeDelta(const v1::Delta& delta) {
+std::string ResponsesAnswer::TakeDelta(const Delta& delta) {
   LogprobJson logprobs;
-  if (format_.logprobs) logprobs.Add(delta.logprobs(), {.is_chat = true});
+  if (format_.logprobs) logprobs.Add(delta.logprobs, {.is_chat = true});
   if (parser_ != nullptr) {
     held_logprobs_.Add(logprobs);
-    return AddAll(parser_->Append(delta.text()), delta);
+    return AddAll(parser_->Append(delta.text), delta);
   }
-  if (delta.text().empty() && delta.logprobs().empty()) return "";
-  return items_.Add(AnswerEvent::Kind::kContent, delta.text(), logprobs);
+  if (delta.text.empty() && delta.logprobs.empty()) return "";
+  return items_.Add(AnswerEvent::Kind::kContent, delta.text, logprobs);
 }
 
-std::string ResponsesAnswer::AddAll(const std::vector<AnswerEvent>& events,
-                                    const v1::Delta& delta) {
+std::string ResponsesAnswer::AddAll(const std::vector<AnswerEvent>& events, const Delta& delta) {
   std::string told;
   for (const AnswerEvent& event : events) {
     const bool is_reasoning = event.kind == AnswerEvent::Kind::kReasoning;
@@ -144,17 +114,18 @@ std::string ResponsesAnswer::AddAll(const std::vector<AnswerEvent>& events,
     const bool is_content = event.kind == AnswerEvent::Kind::kContent;
     told += items_.Add(event.kind, event.text, is_content ? logprobs : LogprobJson());
   }
-  if (in_reasoning_ && !has_answered_) num_reasoning_tokens_ += delta.token_ids_size();
+  if (in_reasoning_ && !has_answered_)
+    num_reasoning_tokens_ += static_cast<int64_t>(delta.token_ids.size());
   return told;
 }
 
-std::string ResponsesAnswer::TakeFinish(const v1::Finished& finished) {
-  usage_ = finished.usage();
-  switch (finished.finish_reason()) {
-    case v1::FINISH_REASON_STOP:
+std::string ResponsesAnswer::TakeFinish(const Finished& finished) {
+  usage_ = finished.usage;
+  switch (finished.reason) {
+    case FinishReason::kStop:
       status_ = "completed";
       break;
-    case v1::FINISH_REASON_LENGTH:
+    case FinishReason::kLength:
       status_ = "incomplete";
       break;
     default:
@@ -162,7 +133,7 @@ std::string ResponsesAnswer::TakeFinish(const v1::Finished& finished) {
       error_ = ErrorJson("an operator ended the request");
   }
   std::string events;
-  if (parser_ != nullptr) events = AddAll(parser_->Finish(), v1::Delta());
+  if (parser_ != nullptr) events = AddAll(parser_->Finish(), Delta());
   events += items_.Finish(status_ == "completed" ? status_ : "incomplete");
   if (!format_.streams) return "";
   events += ResponseEvent(absl::StrCat("response.", status_));
@@ -182,7 +153,7 @@ std::string ResponsesAnswer::Response() const {
       ", \"status\": \"", status_, "\", \"error\": ", error_, ", \"incomplete_details\": ",
       status_ == "incomplete" ? "{\"reason\": \"max_output_tokens\"}" : "null", ", \"output\": [",
       has_ended ? items_.ended() : "", "], \"usage\": ",
-      usage_.prompt_tokens() > 0 ? UsageOfResponse(usage_, num_reasoning_tokens_) : "null", ", ",
+      usage_.prompt_tokens > 0 ? UsageOfResponse(usage_, num_reasoning_tokens_) : "null", ", ",
       format_.members, "}");
 }
 

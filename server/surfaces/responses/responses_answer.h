@@ -1,5 +1,4 @@
-// ResponsesAnswer: the responses of one request as OpenAI's response object on one call: whole, or
-// as its events. Used as ResponseSink says; deletes itself with its last call.
+// ResponsesAnswer: an answer as OpenAI's response object on one call: whole, or as its events.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,7 @@
 #include <vector>
 
 #include "server/call/http_call.h"
-#include "server/observe/log/access_entry.h"
-#include "server/request/output/response_sink.h"
+#include "server/request/output/answer_writer.h"
 #include "server/surfaces/openai/openai_json.h"
 #include "server/surfaces/responses/response_items.h"
 #include "server/surfaces/responses/responses_request.h"
@@ -19,32 +17,28 @@
 
 namespace quire {
 
-class ResponsesAnswer final : public ResponseSink {
+class ResponsesAnswer final : public AnswerWriter {
  public:
   // `answers` outlives the call.
   ResponsesAnswer(HttpCallRef call, ResponsesFormat format, const ModelAnswers* answers);
 
-  void SetReadyCallback(std::function<void()> on_ready) override;
   void TakePrompt(absl::Span<const TokenId> prompt) override;
   bool KeepsAnswer() const override { return true; }  // the last events of a stream repeat it
-  size_t AnswerBytes(const v1::GenerateResponse& response) const override {
-    return JsonBytes(response);
-  }
-  void Send(v1::GenerateResponse response) override;
-  void SendLast(v1::GenerateResponse response) override;
-  void End(const absl::Status& status) override;
+  size_t AnswerBytes(const AnswerPart& part) const override { return JsonBytes(part); }
+  void Write(AnswerPart part, const std::function<void()>& on_ready) override;
+  void End(const absl::Status& status, AccessEntry access) override;
 
  private:
   // The events of a stream; nothing where the answer is sent whole.
-  std::string Take(const v1::GenerateResponse& response);
-  std::string TakeStart(const v1::Started& started);
-  std::string TakeDelta(const v1::Delta& delta);
-  std::string TakeFinish(const v1::Finished& finished);
+  std::string Take(const AnswerPart& part);
+  std::string TakeStart(const Started& started);
+  std::string TakeDelta(const Delta& delta);
+  std::string TakeFinish(const Finished& finished);
   void Fail(const absl::Status& status);
   void Begin();
 
   // What the text, taken apart, turned out to be.
-  std::string AddAll(const std::vector<AnswerEvent>& events, const v1::Delta& delta);
+  std::string AddAll(const std::vector<AnswerEvent>& events, const Delta& delta);
   std::string ResponseEvent(absl::string_view type);
   std::string Response() const;
 
@@ -52,8 +46,6 @@ class ResponsesAnswer final : public ResponseSink {
   const ResponsesFormat format_;
   const ModelAnswers* const answers_;
   const int64_t created_;  // Unix seconds
-  std::function<void()> on_ready_;
-  AccessEntry access_;
 
   absl::string_view status_ = "in_progress";
   std::string error_ = "null";
@@ -62,7 +54,7 @@ class ResponsesAnswer final : public ResponseSink {
   bool in_reasoning_ = false;             // the answer begins there, or is there
   bool has_answered_ = false;             // there is more than reasoning
   LogprobJson held_logprobs_;             // of text that waits in the parser
-  v1::Usage usage_;
+  Usage usage_;
   int64_t num_reasoning_tokens_ = 0;
   bool has_begun_ = false;  // a stream
 };

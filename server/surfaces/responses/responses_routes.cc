@@ -27,7 +27,7 @@ void Start(const ServingContext& context, const HttpCallRef& call, const std::st
   context.generate->Start(
       {call->principal(), call->token(), call->cost(), call->trace(), is_asked_id},
       std::move(request->request),
-      new ResponsesAnswer(call, std::move(request->format), context.answers));
+      std::make_unique<ResponsesAnswer>(call, std::move(request->format), context.answers));
 }
 
 absl::StatusOr<std::string> CountTokens(const ServingContext& context, const HttpCall& call,

@@ -21,7 +21,7 @@
 #include "server/surfaces/vllm/kv_event_stream.h"
 #include "server/surfaces/vllm/tokenizer_archive.h"
 #include "server/surfaces/vllm/vllm_engine_request.h"
-#include "server/surfaces/vllm/vllm_engine_sink.h"
+#include "server/surfaces/vllm/vllm_engine_writer.h"
 #include "vllm/grpc/engine/vllm_engine.pb.h"
 
 namespace quire {
@@ -40,7 +40,7 @@ const google::protobuf::MethodDescriptor& Method(const char* name) {
 }
 
 GrpcMethod GenerateMethodOf(const ServingContext& context) {
-  return MakeGenerateMethod<VllmEngineSink, vllm::GenerateRequest>(
+  return MakeGenerateMethod<VllmEngineWriter, vllm::GenerateRequest>(
       PathOf(Method("Generate")), context.generate,
       [](vllm::GenerateRequest request) { return FromVllmEngine(std::move(request)); });
 }

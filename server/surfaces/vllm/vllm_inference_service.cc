@@ -13,7 +13,7 @@
 #include "server/surfaces/grpc/generate_method.h"
 #include "server/surfaces/vllm/abort_method.h"
 #include "server/surfaces/vllm/vllm_inference_request.h"
-#include "server/surfaces/vllm/vllm_inference_sink.h"
+#include "server/surfaces/vllm/vllm_inference_writer.h"
 #include "vllm/control.pb.h"
 #include "vllm/inference.pb.h"
 
@@ -78,10 +78,10 @@ absl::StatusOr<v1::GenerateRequest> FromOnce(::vllm::GenerateRequest request,
 GrpcService VllmInferenceService(const ServingContext& context) {
   const ModelFacts* model = context.model;
   GrpcService service = {Inference().full_name(), {}};
-  service.methods.push_back(MakeGenerateMethod<VllmOnceSink, ::vllm::GenerateRequest>(
+  service.methods.push_back(MakeGenerateMethod<VllmOnceWriter, ::vllm::GenerateRequest>(
       PathOf(*Inference().FindMethodByName("Generate")), context.generate,
       [model](::vllm::GenerateRequest request) { return FromOnce(std::move(request), *model); }));
-  service.methods.push_back(MakeGenerateMethod<VllmStreamSink, ::vllm::GenerateRequest>(
+  service.methods.push_back(MakeGenerateMethod<VllmStreamWriter, ::vllm::GenerateRequest>(
       PathOf(*Inference().FindMethodByName("GenerateStream")), context.generate,
       [model](::vllm::GenerateRequest request) {
         return FromVllmInference(std::move(request), *model);

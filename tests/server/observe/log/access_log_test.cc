@@ -281,21 +281,13 @@ TEST(JsonFormatterTest, OneObjectALine) {
 
 TEST(AccessTokensTest, OfAllContinuations) {
   AccessEntry entry;
-  v1::GenerateResponse response;
-  response.mutable_started()->set_request_id("r");
-  response.mutable_started()->set_prompt_tokens(22);
-  response.mutable_started()->set_cached_tokens(16);
-  NoteResponse(response, &entry);
-  response.mutable_delta()->set_text("secret");
-  NoteResponse(response, &entry);
+  NotePart(Started{.request_id = "r", .prompt_tokens = 22, .cached_tokens = 16}, &entry);
+  NotePart(Delta{.text = "secret"}, &entry);
   for (int tokens : {3, 4}) {
-    v1::Finished* finished = response.mutable_finished();
-    finished->set_finish_reason(tokens == 3 ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
-    finished->mutable_usage()->set_completion_tokens(tokens);
-    finished->mutable_timings()->set_queue_ms(1);
-    finished->mutable_timings()->set_prefill_ms(2);
-    finished->mutable_timings()->set_decode_ms(tokens);
-    NoteResponse(response, &entry);
+    NotePart(Finished{.reason = tokens == 3 ? FinishReason::kStop : FinishReason::kLength,
+                      .usage = {.completion_tokens = tokens},
+                      .timings = {.queue_ms = 1, .prefill_ms = 2, .decode_ms = 1.0 * tokens}},
+             &entry);
   }
   EXPECT_EQ(entry.request_id, "r");
   EXPECT_EQ(entry.prompt_tokens, 22);

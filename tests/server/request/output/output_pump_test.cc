@@ -1,4 +1,4 @@
-// The output thread: one response under way per sink, early ends, stalls, races of the three sides.
+// The output thread: one part under way per writer, early ends, stalls, races of the three sides.
 #include "server/request/output/output_pump.h"
 
 #include <gmock/gmock.h>
@@ -9,46 +9,35 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "engine/output_writer.h"
-#include "server/request/output/response_collector.h"
 #include "server/request/retry_pushback.h"
+#include "server/surfaces/grpc/answer_messages.h"
 #include "tests/server/request/output/output_test_support.h"
 
 namespace quire {
 namespace {
 
-// Remembers what it was sent. Becomes ready at once, or when Resume is called.
-class FakeSink : public ResponseSink {
+// A client: remembers what was written. Becomes ready at once, or when Resume is called.
+class FakeClient {
  public:
-  explicit FakeSink(bool holds = false) : holds_(holds) {}
+  explicit FakeClient(bool holds = false) : holds_(holds) {}
 
-  void SetReadyCallback(std::function<void()> on_ready) override { on_ready_ = on_ready; }
-  bool KeepsAnswer() const override { return keeps_; }
-  void SetKeepsAnswer() { keeps_ = true; }  // before its request starts
-  size_t AnswerBytes(const v1::GenerateResponse& response) const override {
-    return answer_bytes_ > 0 ? answer_bytes_.load() : response.ByteSizeLong();
-  }
-  void SetAnswerBytes(size_t bytes) { answer_bytes_ = bytes; }  // of each response from now on
-  void Send(v1::GenerateResponse response) override {
+  std::unique_ptr<AnswerWriter> NewWriter();
+  void SetKeepsAnswer() { keeps_ = true; }              // before its request starts
+  void SetAnswerBytes(size_t n) { answer_bytes_ = n; }  // of each part from now on
+  void Write(AnswerPart part, const std::function<void()>& on_ready) {
     {
       std::lock_guard lock(mutex_);
-      EXPECT_FALSE(busy_) << "a second response while one is under way";
+      EXPECT_FALSE(busy_) << "a second part while one is under way";
       EXPECT_FALSE(ended_.HasBeenNotified());
-      collector_.Add(std::move(response));
-      ++num_sent_;
+      collector_.Add(std::move(part));
+      on_ready_ = on_ready;
+      ++num_written_;
       busy_ = true;
       if (holds_) return;
     }
     Resume();
   }
-  void SendLast(v1::GenerateResponse response) override {
-    {
-      std::lock_guard lock(mutex_);
-      EXPECT_FALSE(busy_);
-      collector_.Add(std::move(response));
-    }
-    End(absl::OkStatus());
-  }
-  void End(const absl::Status& status) override {
+  void End(const absl::Status& status) {
     {
       std::lock_guard lock(mutex_);
       status_ = status;
@@ -78,9 +67,9 @@ class FakeSink : public ResponseSink {
     }
     Resume();
   }
-  int num_sent() {
+  int num_written() {
     std::lock_guard lock(mutex_);
-    return num_sent_;
+    return num_written_;
   }
   bool has_ended() const { return ended_.HasBeenNotified(); }
   absl::Status WaitForEnd() {
@@ -94,17 +83,37 @@ class FakeSink : public ResponseSink {
   }
 
  private:
+  class Writer;
+
   std::mutex mutex_;
   bool holds_;
   bool busy_ = false;
   bool keeps_ = false;
   std::atomic<size_t> answer_bytes_ = 0;  // 0: as they are
-  int num_sent_ = 0;
+  int num_written_ = 0;
   std::function<void()> on_ready_;
-  ResponseCollector collector_;
+  AnswerCollector collector_;
   absl::Status status_;
   absl::Notification ended_;
 };
+
+class FakeClient::Writer final : public AnswerWriter {
+ public:
+  explicit Writer(FakeClient* client) : client_(client) {}
+  bool KeepsAnswer() const override { return client_->keeps_; }
+  size_t AnswerBytes(const AnswerPart& part) const override {
+    return client_->answer_bytes_ > 0 ? client_->answer_bytes_.load() : NumBytes(part);
+  }
+  void Write(AnswerPart part, const std::function<void()>& on_ready) override {
+    client_->Write(std::move(part), on_ready);
+  }
+  void End(const absl::Status& status, AccessEntry) override { client_->End(status); }
+
+ private:
+  FakeClient* const client_;
+};
+
+std::unique_ptr<AnswerWriter> FakeClient::NewWriter() { return std::make_unique<Writer>(this); }
 
 class FakeCanceller : public SequenceCanceller {
  public:
@@ -138,21 +147,21 @@ class OutputPumpTest : public testing::Test {
     }
   };
 
-  Running Start(OutputPump& pump, ResponseSink* sink, const GenerationJob& job) {
+  Running Start(OutputPump& pump, FakeClient* client, const GenerationJob& job) {
     Running running;
     running.stream = std::make_shared<OutputStream>(++last_id_, job.request.sampling.n, &pump);
     running.writer = std::make_unique<OutputWriter>(running.stream, absl::Now(), inbox_);
     RunningRequest request;
     request.stream = running.stream;
-    request.builder = std::make_unique<ResponseBuilder>(DemoTokenizer(), job, "id");
-    request.sink = sink;
+    request.builder = std::make_unique<AnswerBuilder>(DemoTokenizer(), job, "id");
+    request.writer = client->NewWriter();
     request.lease = *registry_.Enter(principal_, "", std::make_shared<CancelToken>(), absl::Now());
     pump.Add(std::move(request));
     return running;
   }
 
-  void WaitUntilSent(FakeSink& sink, int count) {
-    while (sink.num_sent() < count) absl::SleepFor(absl::Milliseconds(1));
+  void WaitUntilWritten(FakeClient& client, int count) {
+    while (client.num_written() < count) absl::SleepFor(absl::Milliseconds(1));
   }
 
   RequestId last_id_ = 0;
@@ -164,39 +173,39 @@ class OutputPumpTest : public testing::Test {
 
 TEST_F(OutputPumpTest, EventsBecomeResponsesAndAnEnd) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink;
-  Running running = Start(pump, &sink, TestJob());
+  FakeClient client;
+  Running running = Start(pump, &client, TestJob());
   running.Write(StartedEvent());
   for (TokenId token : Encode(" there was a duck.")) running.Write(TokenEvent(token));
   running.Write(FinishedEvent(FinishReason::kLength));
-  EXPECT_TRUE(sink.WaitForEnd().ok());
-  EXPECT_EQ(sink.Answer().choices(0).text(), " there was a duck.");
+  EXPECT_TRUE(client.WaitForEnd().ok());
+  EXPECT_EQ(client.Answer().choices(0).text(), " there was a duck.");
   EXPECT_TRUE(registry_.WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
 }
 
-TEST_F(OutputPumpTest, ABusySinkGetsTheMergedRestLater) {
+TEST_F(OutputPumpTest, ABusyClientGetsTheMergedRestLater) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink(/*holds=*/true);
-  Running running = Start(pump, &sink, TestJob());
+  FakeClient client(/*holds=*/true);
+  Running running = Start(pump, &client, TestJob());
   running.Write(StartedEvent());
-  WaitUntilSent(sink, 1);
+  WaitUntilWritten(client, 1);
   for (TokenId token : Encode(" there was a duck.")) running.Write(TokenEvent(token));
   running.Write(FinishedEvent(FinishReason::kLength));
-  EXPECT_EQ(sink.num_sent(), 1);
-  sink.Resume();
-  WaitUntilSent(sink, 2);  // all tokens at once
-  sink.Resume();
-  EXPECT_TRUE(sink.WaitForEnd().ok());
-  EXPECT_EQ(sink.Answer().choices(0).text(), " there was a duck.");
-  EXPECT_EQ(sink.num_sent(), 2);
+  EXPECT_EQ(client.num_written(), 1);
+  client.Resume();
+  WaitUntilWritten(client, 2);  // all tokens at once
+  client.Resume();
+  EXPECT_TRUE(client.WaitForEnd().ok());
+  EXPECT_EQ(client.Answer().choices(0).text(), " there was a duck.");
+  EXPECT_EQ(client.num_written(), 3);
 }
 
-TEST_F(OutputPumpTest, WhileTheSinkIsBusyEventsStayInTheRing) {
+TEST_F(OutputPumpTest, WhileTheClientIsBusyEventsStayInTheRing) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink(/*holds=*/true);
-  Running running = Start(pump, &sink, TestJob());
+  FakeClient client(/*holds=*/true);
+  Running running = Start(pump, &client, TestJob());
   running.Write(StartedEvent());
-  WaitUntilSent(sink, 1);
+  WaitUntilWritten(client, 1);
   // The ring takes so many before it asks for a pause; none is read.
   const TokenId token = Encode(" duck").front();
   int num_written = 0;
@@ -208,56 +217,56 @@ TEST_F(OutputPumpTest, WhileTheSinkIsBusyEventsStayInTheRing) {
     ASSERT_LE(++num_written, OutputStream::kCapacity);
   }
   running.Write(FinishedEvent(FinishReason::kLength));
-  sink.StopHolding();
-  EXPECT_TRUE(sink.WaitForEnd().ok());
-  EXPECT_EQ(sink.Answer().choices(0).finished().usage().completion_tokens(), num_written);
+  client.StopHolding();
+  EXPECT_TRUE(client.WaitForEnd().ok());
+  EXPECT_EQ(client.Answer().choices(0).finished().usage().completion_tokens(), num_written);
 }
 
 TEST_F(OutputPumpTest, AStopStringEndsTheSequenceInTheEngine) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink;
+  FakeClient client;
   GenerationJob job = TestJob();
   job.output.stop_strings = {"duck"};
-  Running running = Start(pump, &sink, job);
+  Running running = Start(pump, &client, job);
   running.Write(StartedEvent());
   for (TokenId token : Encode(" a duck")) running.Write(TokenEvent(token));
   while (!canceller_.Has(canceller_.stopped, running.stream->request_id())) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   running.Write(FinishedEvent(FinishReason::kStop));
-  EXPECT_TRUE(sink.WaitForEnd().ok());
-  EXPECT_EQ(sink.Answer().choices(0).finished().matched_stop_string(), "duck");
+  EXPECT_TRUE(client.WaitForEnd().ok());
+  EXPECT_EQ(client.Answer().choices(0).finished().matched_stop_string(), "duck");
 }
 
 TEST_F(OutputPumpTest, AFailedRequestEndsWithItsStatus) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink;
-  Running running = Start(pump, &sink, TestJob());
+  FakeClient client;
+  Running running = Start(pump, &client, TestJob());
   running.Write(StartedEvent());
   running.writer->Fail(absl::UnavailableError("device lost"), absl::Now());
   running.writer->Notify();
-  EXPECT_EQ(sink.WaitForEnd(), absl::UnavailableError("device lost"));
+  EXPECT_EQ(client.WaitForEnd(), absl::UnavailableError("device lost"));
 }
 
 TEST_F(OutputPumpTest, ARefusalByTheQueueAdvisesWhenToRetry) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink;
-  Running running = Start(pump, &sink, TestJob());
+  FakeClient client;
+  Running running = Start(pump, &client, TestJob());
   running.writer->Fail(absl::ResourceExhaustedError("full"), absl::Now());
   running.writer->Notify();
-  const absl::Status status = sink.WaitForEnd();
+  const absl::Status status = client.WaitForEnd();
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   EXPECT_TRUE(RetryPushbackMs(status).has_value());
 }
 
-TEST_F(OutputPumpTest, AStalledSinkIsEndedAndItsRequestCancelled) {
+TEST_F(OutputPumpTest, AStalledClientIsEndedAndItsRequestCancelled) {
   OutputPump pump(&canceller_, absl::Milliseconds(40));
-  FakeSink sink(/*holds=*/true);
-  Running running = Start(pump, &sink, TestJob());
+  FakeClient client(/*holds=*/true);
+  Running running = Start(pump, &client, TestJob());
   running.Write(StartedEvent());
-  EXPECT_TRUE(absl::IsResourceExhausted(sink.WaitForEnd()));
+  EXPECT_TRUE(absl::IsResourceExhausted(client.WaitForEnd()));
   EXPECT_TRUE(canceller_.Has(canceller_.cancelled, running.stream->request_id()));
-  sink.Resume();  // a late ready changes nothing
+  client.Resume();  // a late ready changes nothing
   running.Write(FinishedEvent(FinishReason::kAbort));
 }
 
@@ -265,12 +274,12 @@ TEST_F(OutputPumpTest, AStalledSinkIsEndedAndItsRequestCancelled) {
 // its continuations or not.
 TEST_F(OutputPumpTest, AnAbandonedRequestLeavesAtOnce) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink(/*holds=*/true);
-  Running running = Start(pump, &sink, TestJob(/*n=*/128));
+  FakeClient client(/*holds=*/true);
+  Running running = Start(pump, &client, TestJob(/*n=*/128));
   running.Write(StartedEvent());
-  WaitUntilSent(sink, 1);
+  WaitUntilWritten(client, 1);
   pump.Abandon(running.stream->request_id());
-  EXPECT_TRUE(absl::IsCancelled(sink.WaitForEnd()));
+  EXPECT_TRUE(absl::IsCancelled(client.WaitForEnd()));
   EXPECT_TRUE(registry_.WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
   while (running.stream.use_count() > 2) absl::SleepFor(absl::Milliseconds(1));  // the engine's
   running.writer->End(FinishReason::kAbort, absl::OkStatus(), absl::Now());
@@ -279,18 +288,18 @@ TEST_F(OutputPumpTest, AnAbandonedRequestLeavesAtOnce) {
   SequenceEvent event;
   EXPECT_FALSE(running.stream->Read(&event));
   pump.Abandon(running.stream->request_id());  // it is not known any more
-  EXPECT_EQ(sink.num_sent(), 1);
+  EXPECT_EQ(client.num_written(), 1);
 }
 
 // A response holds few of them, or what a client does not read would take much.
 TEST_F(OutputPumpTest, TokensWithLogprobsComeInSmallResponses) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink(/*holds=*/true);
+  FakeClient client(/*holds=*/true);
   GenerationJob job = TestJob();
   job.output.logprobs = true;
-  Running running = Start(pump, &sink, job);
+  Running running = Start(pump, &client, job);
   running.Write(StartedEvent());
-  WaitUntilSent(sink, 1);
+  WaitUntilWritten(client, 1);
   const TokenId token = Encode(" duck").front();
   constexpr int kNumTokens = 18;
   for (int i = 0; i < kNumTokens; ++i) {
@@ -300,10 +309,10 @@ TEST_F(OutputPumpTest, TokensWithLogprobsComeInSmallResponses) {
     running.Write(std::move(event));
   }
   running.Write(FinishedEvent(FinishReason::kLength));
-  sink.StopHolding();
-  EXPECT_TRUE(sink.WaitForEnd().ok());
-  EXPECT_EQ(sink.Answer().choices(0).logprobs_size(), kNumTokens);
-  EXPECT_EQ(sink.num_sent(), 1 + 3);  // seven tokens at a time
+  client.StopHolding();
+  EXPECT_TRUE(client.WaitForEnd().ok());
+  EXPECT_EQ(client.Answer().choices(0).logprobs_size(), kNumTokens);
+  EXPECT_EQ(client.num_written(), 1 + 3 + 1);  // seven tokens at a time, and the end
 }
 
 // Answers that clients want whole are in memory until they end: nobody may fill it with them, nor
@@ -311,16 +320,17 @@ TEST_F(OutputPumpTest, TokensWithLogprobsComeInSmallResponses) {
 TEST_F(OutputPumpTest, AnswersThatAreKeptHaveTheirBounds) {
   OutputPump pump(&canceller_, absl::Seconds(60), /*max_kept_bytes=*/64 << 10);
   const TokenId word = Encode(" and").front();
-  const auto write = [&](Running& running, FakeSink& sink, int num_tokens) {
-    for (int i = 0; i < num_tokens && !sink.has_ended(); ++i) {
-      const int before = sink.num_sent();
+  const auto write = [&](Running& running, FakeClient& client, int num_tokens) {
+    for (int i = 0; i < num_tokens && !client.has_ended(); ++i) {
+      const int before = client.num_written();
       running.Write(before == 0 ? StartedEvent() : TokenEvent(word));
-      while (sink.num_sent() == before && !sink.has_ended()) absl::SleepFor(absl::Microseconds(50));
+      while (client.num_written() == before && !client.has_ended())
+        absl::SleepFor(absl::Microseconds(50));
     }
   };
   constexpr int kFew = 10, kMany = 500;
   principal_.name = "greedy";
-  FakeSink long_one, streamed, other;
+  FakeClient long_one, streamed, other;
   long_one.SetKeepsAnswer();
   Running running = Start(pump, &long_one, TestJob());
   write(running, long_one, kFew);
@@ -348,36 +358,37 @@ TEST_F(OutputPumpTest, AnswersThatAreKeptHaveTheirBounds) {
 // What cannot be sent in one piece is not computed to its end, and asking again would not help.
 TEST_F(OutputPumpTest, AnAnswerThatBecomesTooLargeEndsAsAMistake) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink sink;
-  sink.SetKeepsAnswer();
-  Running running = Start(pump, &sink, TestJob());
+  FakeClient client;
+  client.SetKeepsAnswer();
+  Running running = Start(pump, &client, TestJob());
   running.Write(StartedEvent());
-  WaitUntilSent(sink, 1);
+  WaitUntilWritten(client, 1);
   const TokenId word = Encode(" and").front();
-  sink.SetAnswerBytes((1 << 20) - 100);
-  for (int i = 0; i < 40 && !sink.has_ended(); ++i) {
-    const int before = sink.num_sent();
+  client.SetAnswerBytes((1 << 20) - 100);
+  for (int i = 0; i < 40 && !client.has_ended(); ++i) {
+    const int before = client.num_written();
     running.Write(TokenEvent(word));
-    while (sink.num_sent() == before && !sink.has_ended()) absl::SleepFor(absl::Microseconds(50));
+    while (client.num_written() == before && !client.has_ended())
+      absl::SleepFor(absl::Microseconds(50));
   }
-  const absl::Status status = sink.WaitForEnd();
+  const absl::Status status = client.WaitForEnd();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_FALSE(RetryPushbackMs(status).has_value());
-  EXPECT_EQ(sink.num_sent(), 1 + 8);
+  EXPECT_EQ(client.num_written(), 1 + 8);
   EXPECT_TRUE(canceller_.Has(canceller_.cancelled, running.stream->request_id()));
 }
 
 TEST_F(OutputPumpTest, EndAllReachesIdleBusyAndLaterRequests) {
   OutputPump pump(&canceller_, absl::Seconds(60));
-  FakeSink idle, busy(/*holds=*/true), late;
+  FakeClient idle, busy(/*holds=*/true), late;
   Running first = Start(pump, &idle, TestJob());
   Running second = Start(pump, &busy, TestJob());
   second.Write(StartedEvent());
-  WaitUntilSent(busy, 1);
+  WaitUntilWritten(busy, 1);
   pump.EndAll(absl::UnavailableError("bye"));
   Running third = Start(pump, &late, TestJob());
-  for (FakeSink* sink : {&idle, &busy, &late}) {
-    EXPECT_EQ(sink->WaitForEnd(), absl::UnavailableError("bye"));
+  for (FakeClient* client : {&idle, &busy, &late}) {
+    EXPECT_EQ(client->WaitForEnd(), absl::UnavailableError("bye"));
   }
   for (Running* running : {&first, &second, &third}) {
     EXPECT_TRUE(canceller_.Has(canceller_.cancelled, running->stream->request_id()));
@@ -385,17 +396,17 @@ TEST_F(OutputPumpTest, EndAllReachesIdleBusyAndLaterRequests) {
   }
 }
 
-// The engine and the transport on threads of their own: every stream is complete, and no sink is
+// The engine and the transport on threads of their own: every stream is complete, and no client is
 // sent to while it is busy.
 TEST_F(OutputPumpTest, ManyStreamsAtOnce) {
   constexpr int kNumStreams = 32;
   constexpr int kNumTokens = 200;
   OutputPump pump(&canceller_, absl::Seconds(60));
-  std::vector<std::unique_ptr<FakeSink>> sinks;
+  std::vector<std::unique_ptr<FakeClient>> clients;
   std::vector<Running> running;
   for (int i = 0; i < kNumStreams; ++i) {
-    sinks.push_back(std::make_unique<FakeSink>(/*holds=*/true));
-    running.push_back(Start(pump, sinks.back().get(), TestJob()));
+    clients.push_back(std::make_unique<FakeClient>(/*holds=*/true));
+    running.push_back(Start(pump, clients.back().get(), TestJob()));
   }
   const TokenId token = Encode(" duck").front();
   std::thread engine([&] {
@@ -408,12 +419,12 @@ TEST_F(OutputPumpTest, ManyStreamsAtOnce) {
   std::atomic<bool> done{false};
   std::thread transport([&] {
     while (!done) {
-      for (auto& sink : sinks) sink->ResumeIfBusy();
+      for (auto& client : clients) client->ResumeIfBusy();
     }
   });
-  for (auto& sink : sinks) {
-    EXPECT_TRUE(sink->WaitForEnd().ok());
-    EXPECT_EQ(sink->Answer().choices(0).finished().usage().completion_tokens(), kNumTokens);
+  for (auto& client : clients) {
+    EXPECT_TRUE(client->WaitForEnd().ok());
+    EXPECT_EQ(client->Answer().choices(0).finished().usage().completion_tokens(), kNumTokens);
   }
   engine.join();
   done = true;

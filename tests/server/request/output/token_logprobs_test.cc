@@ -1,11 +1,10 @@
-// What answers tell of their tokens: bytes, texts at a transport's edge, and where in a text each
+// Tokens in answers: their bytes, their texts at the edge of a surface, and where in a text each
 // begins. Offsets are those that Python's decoder finds as the tokens come.
 #include <gmock/gmock.h>
 
 #include "nlohmann/json.hpp"
-#include "server/request/output/logprob_message.h"
-#include "server/request/output/response_builder.h"
-#include "server/request/output/response_collector.h"
+#include "server/request/output/answer_builder.h"
+#include "server/surfaces/grpc/answer_messages.h"
 #include "tests/server/request/output/output_test_support.h"
 #include "tests/server/text/tokenizer/test_tokenizers.h"
 
@@ -46,16 +45,13 @@ v1::GenerateOnceResponse Answer(const std::shared_ptr<const Tokenizer>& tokenize
   job.request.prompt = prompt;
   job.output.logprobs = true;
   job.output.prompt_logprobs = true;
-  ResponseBuilder builder(tokenizer, job, "id");
-  ResponseCollector collector;
+  AnswerBuilder builder(tokenizer, job, "id");
+  AnswerCollector collector;
   const RequestTimes times;
   const auto add = [&](SequenceEvent event) {
     builder.Add(std::move(event), &times);
-    v1::GenerateResponse response;
-    while (builder.Next(&response)) {
-      collector.Add(std::move(response));
-      response.Clear();
-    }
+    AnswerPart part;
+    while (builder.Next(&part)) collector.Add(std::move(part));
   };
   add(StartedEvent());
   for (size_t i = 1; i < prompt.size(); ++i) {  // chunks of one token
@@ -93,7 +89,6 @@ TEST(TokenLogprobsTest, AnEmojiInFourTokensIsItsBytes) {
   ASSERT_EQ(ids.size(), 4u);
   v1::GenerateOnceResponse answer = Answer(tokenizer, {}, ids, ids);
   ASSERT_EQ(answer.choices(0).logprobs_size(), 4);
-  AddTokenTexts(&answer);
   for (int i = 0; i < 4; ++i) {
     for (const auto& one : {answer.prompt_logprobs(i), answer.choices(0).logprobs(i)}) {
       EXPECT_EQ(one.token_bytes(), emoji.substr(i, 1));
@@ -183,10 +178,10 @@ TEST(TokenLogprobsTest, NothingIsGeneratedWhereNothingIsAskedFor) {
 
 TEST(TokenLogprobsTest, EveryTokensTextIsValidUtf8) {
   for (TokenId token = 0; token < DemoTokenizer()->vocab_size(); ++token) {
-    v1::GenerateResponse response;
-    FillTokenLogprob(*DemoTokenizer(), token, TokenLogprobs{},
-                     response.mutable_delta()->add_logprobs());
-    AddTokenTexts(&response);
+    Delta delta;
+    delta.logprobs.push_back(
+        {.id = token, .bytes = std::string(DemoTokenizer()->TokenBytes(token))});
+    const v1::GenerateResponse response = ToMessage(std::move(delta));
     v1::GenerateResponse parsed;
     ASSERT_TRUE(parsed.ParseFromString(response.SerializeAsString())) << "token " << token;
     EXPECT_EQ(parsed.delta().logprobs(0).token_bytes(), DemoTokenizer()->TokenBytes(token));

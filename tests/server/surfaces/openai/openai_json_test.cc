@@ -16,36 +16,28 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Token {
-  uint32_t id;
+  TokenId id;
   std::string bytes;
   float logprob;
 };
 
-LogprobJson::Logprobs Logprobs(const Token& token, const std::vector<Token>& top = {},
-                               int64_t text_offset = 0) {
-  LogprobJson::Logprobs logprobs;
-  v1::TokenLogprob* logprob = logprobs.Add();
-  logprob->set_token_id(token.id);
-  logprob->set_token_bytes(token.bytes);
-  logprob->set_logprob(token.logprob);
-  logprob->set_text_offset(text_offset);
-  for (const Token& one : top) {
-    v1::TopLogprob* likely = logprob->add_top();
-    likely->set_token_id(one.id);
-    likely->set_token_bytes(one.bytes);
-    likely->set_logprob(one.logprob);
-  }
-  return logprobs;
+std::vector<AnswerToken> Logprobs(const Token& token, const std::vector<Token>& top = {},
+                                  int64_t text_offset = 0) {
+  AnswerToken answer = {
+      .id = token.id, .bytes = token.bytes, .logprob = token.logprob, .text_offset = text_offset};
+  for (const Token& one : top) answer.top.push_back({one.id, one.bytes, one.logprob});
+  return {answer};
 }
 
-Json OfChat(const LogprobJson::Logprobs& logprobs, bool as_ids = false) {
+Json OfChat(const std::vector<AnswerToken>& logprobs, bool as_ids = false) {
   LogprobJson json;
   json.Add(logprobs, {.is_chat = true, .as_ids = as_ids});
   return Json::parse(json.ToText(/*is_chat=*/true))["content"][0];
 }
 
 // The object of the first token, with all its members, also those that have one name.
-std::vector<std::pair<std::string, float>> TopOfCompletion(const LogprobJson::Logprobs& logprobs) {
+std::vector<std::pair<std::string, float>> TopOfCompletion(
+    const std::vector<AnswerToken>& logprobs) {
   LogprobJson json;
   json.Add(logprobs, {});
   std::vector<std::pair<std::string, float>> members;
@@ -141,8 +133,8 @@ TEST(OpenAiJsonTest, LogprobsThatJsonHasNotAreTheLeast) {
 }
 
 TEST(OpenAiJsonTest, LogprobsOfAPromptAreByTokenId) {
-  LogprobJson::Logprobs logprobs = Logprobs({9, "\xF0", -3}, {{1, "a", -1}, {2, "a", -2}});
-  logprobs[0].set_rank(5);
+  std::vector<AnswerToken> logprobs = Logprobs({9, "\xF0", -3}, {{1, "a", -1}, {2, "a", -2}});
+  logprobs[0].rank = 5;
   EXPECT_EQ(Json::parse(PromptLogprobsJson(logprobs)), Json::parse(R"([{
       "9": {"logprob": -3.0, "rank": 5, "decoded_token": "bytes:\\xf0"},
       "1": {"logprob": -1.0, "rank": 1, "decoded_token": "a"},

@@ -1,7 +1,6 @@
-// ResponseBuilder: turns the token events of one request into quire.v1 responses: text through the
-// stream decoder and the stop strings, logprobs, usage, timings. Tokens that arrive before the last
-// response was taken are merged into one delta. Tokens have bytes, no text: that is for transports.
-// No I/O; used by one thread at a time.
+// AnswerBuilder: turns the token events of one request into the parts of its answer: text through
+// the stream decoder and the stop strings, logprobs, usage, timings. Tokens that arrive before the
+// last part was taken are merged into one delta. No I/O; used by one thread at a time.
 #pragma once
 
 #include <memory>
@@ -9,30 +8,29 @@
 #include <vector>
 
 #include "engine/output_stream.h"
-#include "quire/v1/inference.pb.h"
 #include "scheduler/scheduler_output.h"
+#include "server/request/answer.h"
 #include "server/request/generation_job.h"
 #include "server/text/tokenizer/stop_matcher.h"
 #include "server/text/tokenizer/tokenizer.h"
 
 namespace quire {
 
-class ResponseBuilder {
+class AnswerBuilder {
  public:
   // `job` as it goes to the engine, prompt included.
-  ResponseBuilder(std::shared_ptr<const Tokenizer> tokenizer, const GenerationJob& job,
-                  std::string request_id);
-  ~ResponseBuilder();
+  AnswerBuilder(std::shared_ptr<const Tokenizer> tokenizer, const GenerationJob& job,
+                std::string request_id);
+  ~AnswerBuilder();
 
   // Takes in one event; `times` belongs to kFinished. True when this token completed a stop string:
   // the continuation is over for the client and the caller ends it in the engine.
   bool Add(SequenceEvent event, const RequestTimes* times);
 
   // Whether Next has something.
-  bool HasResponse() const;
-  // The next response, in the order of each continuation: started, deltas, finished. False when
-  // there is nothing to send.
-  bool Next(v1::GenerateResponse* response);
+  bool HasPart() const;
+  // The next part, in the order of each continuation. False when there is nothing to send.
+  bool Next(AnswerPart* part);
 
  private:
   struct Continuation;

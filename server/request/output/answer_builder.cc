@@ -1,10 +1,9 @@
-#include "server/request/output/response_builder.h"
+#include "server/request/output/answer_builder.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "server/request/output/logprob_message.h"
 #include "server/text/tokenizer/stop_matcher.h"
 #include "server/text/tokenizer/stream_decoder.h"
 #include "server/text/utf8.h"
@@ -12,7 +11,7 @@
 namespace quire {
 
 // What is known of one continuation and what of it has not been sent.
-struct ResponseBuilder::Continuation {
+struct AnswerBuilder::Continuation {
   Continuation(const std::shared_ptr<const Tokenizer>& tokenizer, const OutputOptions& options,
                const StopMatcher& stops)
       : decoder(tokenizer, options.skip_special_tokens, options.shown_special_tokens),
@@ -27,21 +26,21 @@ struct ResponseBuilder::Continuation {
   bool has_begun = false;  // kStarted came
   bool start_is_complete = false;
   bool start_was_sent = false;
-  v1::Started started;
+  Started started;
 
   bool has_delta = false;
-  v1::Delta delta;
+  Delta delta;
 
   bool has_finished = false;  // `finished` waits to be sent
-  v1::Finished finished;
+  Finished finished;
 
   bool start_is_due() const { return start_is_complete && !start_was_sent; }
-  bool has_response() const { return start_is_due() || has_delta || has_finished; }
+  bool has_part() const { return start_is_due() || has_delta || has_finished; }
 };
 
 // Where a prompt's tokens begin in its text, in characters: what a tokenizer put around the text
 // has no width, special tokens that were spelled in it have theirs.
-class ResponseBuilder::PromptOffsets {
+class AnswerBuilder::PromptOffsets {
  public:
   PromptOffsets(const std::shared_ptr<const Tokenizer>& tokenizer, const GenerationJob& job)
       : decoder_(tokenizer, /*skip_special_tokens=*/false), end_(job.request.prompt.size()) {
@@ -82,29 +81,28 @@ double MillisecondsBetween(absl::Time begin, absl::Time end) {
 
 // A continuation that ended before it was scheduled, or before its first token, spent its time in
 // the stage it was in.
-void FillTimings(const RequestTimes& times, int32_t num_preemptions, v1::Timings* timings) {
+Timings TimingsOf(const RequestTimes& times, int32_t num_preemptions) {
   const auto or_end = [&](absl::Time time) { return time == absl::Time() ? times.finished : time; };
   const absl::Time first_scheduled = or_end(times.first_scheduled);
   const absl::Time first_token = or_end(times.first_token);
-  timings->set_queue_ms(MillisecondsBetween(times.submitted, first_scheduled));
-  timings->set_prefill_ms(MillisecondsBetween(first_scheduled, first_token));
-  timings->set_decode_ms(MillisecondsBetween(first_token, times.finished));
-  timings->set_preemptions(num_preemptions);
+  return {.queue_ms = MillisecondsBetween(times.submitted, first_scheduled),
+          .prefill_ms = MillisecondsBetween(first_scheduled, first_token),
+          .decode_ms = MillisecondsBetween(first_token, times.finished),
+          .preemptions = num_preemptions};
 }
 
-v1::FinishReason ToMessage(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return v1::FINISH_REASON_STOP;
-    case FinishReason::kLength:
-      return v1::FINISH_REASON_LENGTH;
-    case FinishReason::kAbort:
-      return v1::FINISH_REASON_ABORT;
-    case FinishReason::kNone:
-    case FinishReason::kError:
-      return v1::FINISH_REASON_UNSPECIFIED;
+AnswerToken TokenOf(const Tokenizer& tokenizer, TokenId id, const TokenLogprobs* logprobs,
+                    int64_t text_offset) {
+  AnswerToken token = {
+      .id = id, .bytes = std::string(tokenizer.TokenBytes(id)), .text_offset = text_offset};
+  if (logprobs == nullptr) return token;
+  token.logprob = logprobs->logprob;
+  token.rank = logprobs->rank;
+  token.top.reserve(logprobs->top.size());
+  for (const auto& [top, logprob] : logprobs->top) {
+    token.top.push_back({top, std::string(tokenizer.TokenBytes(top)), logprob});
   }
-  return v1::FINISH_REASON_UNSPECIFIED;
+  return token;
 }
 
 std::vector<TokenId> SortedStopTokens(const StopConditions& stop) {
@@ -116,8 +114,8 @@ std::vector<TokenId> SortedStopTokens(const StopConditions& stop) {
 
 }  // namespace
 
-ResponseBuilder::ResponseBuilder(std::shared_ptr<const Tokenizer> tokenizer,
-                                 const GenerationJob& job, std::string request_id)
+AnswerBuilder::AnswerBuilder(std::shared_ptr<const Tokenizer> tokenizer, const GenerationJob& job,
+                             std::string request_id)
     : tokenizer_(std::move(tokenizer)),
       options_(job.output),
       request_id_(std::move(request_id)),
@@ -133,27 +131,26 @@ ResponseBuilder::ResponseBuilder(std::shared_ptr<const Tokenizer> tokenizer,
     prompt_offsets_ = std::make_unique<PromptOffsets>(tokenizer_, job);
   }
   if (options_.return_prompt_token_ids) {
-    const std::vector<TokenId>& prompt = job.request.prompt;
-    At(0).started.mutable_prompt_token_ids()->Add(prompt.begin(), prompt.end());
+    At(0).started.prompt_token_ids = job.request.prompt;
   }
 }
 
-ResponseBuilder::~ResponseBuilder() = default;
+AnswerBuilder::~AnswerBuilder() = default;
 
 // Made when something is known of it: those that wait take nothing.
-ResponseBuilder::Continuation& ResponseBuilder::At(int32_t index) {
+AnswerBuilder::Continuation& AnswerBuilder::At(int32_t index) {
   CHECK_LT(index, static_cast<int32_t>(continuations_.size()));
   std::unique_ptr<Continuation>& continuation = continuations_[index];
   if (continuation == nullptr) {
     continuation = std::make_unique<Continuation>(tokenizer_, options_, stops_);
     continuation->decoder.StartAfter(prompt_end_);
-    continuation->started.set_index(index);
-    continuation->delta.set_index(index);
+    continuation->started.index = index;
+    continuation->delta.index = index;
   }
   return *continuation;
 }
 
-bool ResponseBuilder::Add(SequenceEvent event, const RequestTimes* times) {
+bool AnswerBuilder::Add(SequenceEvent event, const RequestTimes* times) {
   Continuation& continuation = At(event.key.index);
   switch (event.kind) {
     case SequenceEvent::Kind::kStarted:
@@ -171,13 +168,12 @@ bool ResponseBuilder::Add(SequenceEvent event, const RequestTimes* times) {
   return false;
 }
 
-void ResponseBuilder::AddStart(Continuation& continuation, const SequenceEvent& event) {
+void AnswerBuilder::AddStart(Continuation& continuation, const SequenceEvent& event) {
   continuation.has_begun = true;
   continuation.num_cached_tokens = event.num_cached_tokens;
-  v1::Started& started = continuation.started;
-  started.set_request_id(request_id_);
-  started.set_prompt_tokens(num_prompt_tokens_);
-  started.set_cached_tokens(event.num_cached_tokens);
+  continuation.started.request_id = request_id_;
+  continuation.started.prompt_tokens = num_prompt_tokens_;
+  continuation.started.cached_tokens = event.num_cached_tokens;
   // Prompt logprobs, the same for all, travel in the first start, which therefore waits for the
   // first token.
   const bool has_logprobs = options_.prompt_logprobs && event.key.index == 0;
@@ -186,47 +182,41 @@ void ResponseBuilder::AddStart(Continuation& continuation, const SequenceEvent& 
   if (has_logprobs) AddPromptToken(continuation, first_prompt_token_, nullptr);
 }
 
-void ResponseBuilder::AddPromptLogprobs(Continuation& continuation, const SequenceEvent& event) {
+void AnswerBuilder::AddPromptLogprobs(Continuation& continuation, const SequenceEvent& event) {
   for (const auto& [token, logprobs] : event.prompt_logprobs) {
     AddPromptToken(continuation, token, &logprobs);
   }
 }
 
-void ResponseBuilder::AddPromptToken(Continuation& continuation, TokenId token,
-                                     const TokenLogprobs* logprobs) {
-  v1::TokenLogprob* message = continuation.started.add_prompt_logprobs();
-  message->set_text_offset(prompt_offsets_->Next(token));
-  if (logprobs != nullptr) {
-    FillTokenLogprob(*tokenizer_, token, *logprobs, message);
-  } else {
-    FillToken(*tokenizer_, token, message);
-  }
+void AnswerBuilder::AddPromptToken(Continuation& continuation, TokenId token,
+                                   const TokenLogprobs* logprobs) {
+  continuation.started.prompt_logprobs.push_back(
+      TokenOf(*tokenizer_, token, logprobs, prompt_offsets_->Next(token)));
 }
 
-bool ResponseBuilder::IsStopToken(TokenId token) const {
+bool AnswerBuilder::IsStopToken(TokenId token) const {
   return std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token);
 }
 
-bool ResponseBuilder::AddToken(Continuation& continuation, const SequenceEvent& event) {
+bool AnswerBuilder::AddToken(Continuation& continuation, const SequenceEvent& event) {
   if (continuation.matcher.matched().has_value()) return false;  // drawn before the engine knew
   continuation.start_is_complete = true;
   if (!options_.generates) return false;
   ++continuation.num_tokens;
   if (options_.return_token_ids) {
-    continuation.delta.add_token_ids(static_cast<uint32_t>(event.token));
+    continuation.delta.token_ids.push_back(event.token);
     continuation.has_delta = true;
   }
   if (options_.logprobs && event.logprobs != nullptr) {
-    v1::TokenLogprob* message = continuation.delta.add_logprobs();
-    message->set_text_offset(continuation.num_characters);
-    FillTokenLogprob(*tokenizer_, event.token, *event.logprobs, message);
+    continuation.delta.logprobs.push_back(
+        TokenOf(*tokenizer_, event.token, event.logprobs.get(), continuation.num_characters));
     continuation.has_delta = true;
   }
   AddText(continuation, event.token);
   return continuation.matcher.matched().has_value();
 }
 
-void ResponseBuilder::AddText(Continuation& continuation, TokenId token) {
+void AnswerBuilder::AddText(Continuation& continuation, TokenId token) {
   const bool may_stop = continuation.num_tokens >= min_tokens_;
   // A stop token ends the continuation; its text is shown only on request.
   if (may_stop && !options_.include_stop_in_output && IsStopToken(token)) return;
@@ -236,66 +226,61 @@ void ResponseBuilder::AddText(Continuation& continuation, TokenId token) {
   }
   const std::string_view text = continuation.matcher.Append(decoded, may_stop);
   if (text.empty()) return;
-  continuation.delta.mutable_text()->append(text);
+  continuation.delta.text.append(text);
   continuation.has_delta = true;
 }
 
-void ResponseBuilder::AddEnd(Continuation& continuation, const SequenceEvent& event,
-                             const RequestTimes& times) {
+void AnswerBuilder::AddEnd(Continuation& continuation, const SequenceEvent& event,
+                           const RequestTimes& times) {
   continuation.start_is_complete = continuation.has_begun;
   if (options_.generates) {
-    std::string& text = *continuation.delta.mutable_text();
+    std::string& text = continuation.delta.text;
     text.append(continuation.matcher.Append(continuation.decoder.Flush()));
     text.append(continuation.matcher.Flush());
     continuation.has_delta |= !text.empty();
   }
   if (event.reason == FinishReason::kError) return;  // the stream's status says why
 
-  v1::Finished& finished = continuation.finished;
-  finished.set_index(event.key.index);
+  Finished& finished = continuation.finished;
+  finished.index = event.key.index;
   if (const std::optional<size_t> matched = continuation.matcher.matched(); matched.has_value()) {
-    finished.set_finish_reason(v1::FINISH_REASON_STOP);
-    finished.set_matched_stop_string(continuation.matcher.stop_string(*matched));
+    finished.reason = FinishReason::kStop;
+    finished.matched = std::string(continuation.matcher.stop_string(*matched));
   } else if (!options_.generates && event.reason == FinishReason::kStop) {
-    finished.set_finish_reason(v1::FINISH_REASON_LENGTH);  // the token that ended it is not shown
+    finished.reason = FinishReason::kLength;  // the token that ended it is not shown
   } else {
-    finished.set_finish_reason(ToMessage(event.reason));
-    if (options_.generates && event.matched_token >= 0) {
-      finished.set_matched_token_id(static_cast<uint32_t>(event.matched_token));
-    }
+    finished.reason = event.reason;
+    if (options_.generates && event.matched_token >= 0) finished.matched = event.matched_token;
   }
-  v1::Usage* usage = finished.mutable_usage();
-  usage->set_prompt_tokens(num_prompt_tokens_);
-  usage->set_cached_tokens(continuation.num_cached_tokens);
-  usage->set_completion_tokens(continuation.num_tokens);
-  FillTimings(times, event.num_preemptions, finished.mutable_timings());
+  finished.usage = {.prompt_tokens = num_prompt_tokens_,
+                    .cached_tokens = continuation.num_cached_tokens,
+                    .completion_tokens = continuation.num_tokens};
+  finished.timings = TimingsOf(times, event.num_preemptions);
   continuation.has_finished = true;
 }
 
-bool ResponseBuilder::HasResponse() const {
+bool AnswerBuilder::HasPart() const {
   return std::any_of(continuations_.begin(), continuations_.end(), [](const auto& continuation) {
-    return continuation != nullptr && continuation->has_response();
+    return continuation != nullptr && continuation->has_part();
   });
 }
 
-bool ResponseBuilder::Next(v1::GenerateResponse* response) {
+bool AnswerBuilder::Next(AnswerPart* part) {
   for (auto& continuation : continuations_) {
     if (continuation == nullptr) continue;
     if (continuation->start_is_due()) {
       continuation->start_was_sent = true;
-      *response->mutable_started() = std::move(continuation->started);
+      *part = std::move(continuation->started);
       return true;
     }
     if (continuation->has_delta) {
       continuation->has_delta = false;
-      const int32_t index = continuation->delta.index();
-      *response->mutable_delta() = std::move(continuation->delta);
-      continuation->delta.Clear();
-      continuation->delta.set_index(index);
+      const int32_t index = continuation->delta.index;
+      *part = std::exchange(continuation->delta, Delta{.index = index});
       return true;
     }
     if (continuation->has_finished) {
-      *response->mutable_finished() = std::move(continuation->finished);
+      *part = std::move(continuation->finished);
       continuation.reset();  // that was the last of it
       return true;
     }

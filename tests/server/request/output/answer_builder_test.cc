@@ -1,9 +1,9 @@
 // Token events to responses: text, stop strings, stop tokens, logprobs, usage, timings, merging.
-#include "server/request/output/response_builder.h"
+#include "server/request/output/answer_builder.h"
 
 #include <gmock/gmock.h>
 
-#include "server/request/output/response_collector.h"
+#include "server/surfaces/grpc/answer_messages.h"
 #include "tests/server/request/output/output_test_support.h"
 
 namespace quire {
@@ -35,13 +35,12 @@ class Script {
   }
 
   void TakeAll() {
-    v1::GenerateResponse response;
-    while (builder_.Next(&response)) {
-      responses.push_back(response);
-      collector_.Add(std::move(response));
-      response.Clear();
+    AnswerPart part;
+    while (builder_.Next(&part)) {
+      responses.push_back(ToMessage(part));
+      collector_.Add(std::move(part));
     }
-    EXPECT_FALSE(builder_.HasResponse());
+    EXPECT_FALSE(builder_.HasPart());
   }
 
   v1::GenerateOnceResponse Answer() {
@@ -53,12 +52,12 @@ class Script {
   std::vector<v1::GenerateResponse> responses;
 
  private:
-  ResponseBuilder builder_;
-  ResponseCollector collector_;
+  AnswerBuilder builder_;
+  AnswerCollector collector_;
   const bool take_after_each_;
 };
 
-TEST(ResponseBuilderTest, StartDeltasAndEnd) {
+TEST(AnswerBuilderTest, StartDeltasAndEnd) {
   const GenerationJob job = TestJob();
   Script script(job);
   const absl::Time begin = absl::FromUnixSeconds(1000);
@@ -88,7 +87,7 @@ TEST(ResponseBuilderTest, StartDeltasAndEnd) {
   EXPECT_EQ(script.Answer().choices(0).text(), " there was a duck.");
 }
 
-TEST(ResponseBuilderTest, WaitingTokensAreMergedIntoOneDelta) {
+TEST(AnswerBuilderTest, WaitingTokensAreMergedIntoOneDelta) {
   GenerationJob job = TestJob();
   job.output.return_token_ids = true;
   Script script(job, /*take_after_each=*/false);
@@ -102,7 +101,7 @@ TEST(ResponseBuilderTest, WaitingTokensAreMergedIntoOneDelta) {
   EXPECT_THAT(script.responses[1].delta().token_ids(), ElementsAreArray(tokens));
 }
 
-TEST(ResponseBuilderTest, CharactersAreNeverSplit) {
+TEST(AnswerBuilderTest, CharactersAreNeverSplit) {
   const std::string text = " 🦆 ü 漢字 🦆🦆";
   const std::vector<TokenId> tokens = Encode(text);
   Script script(TestJob());
@@ -121,7 +120,7 @@ TEST(ResponseBuilderTest, CharactersAreNeverSplit) {
   EXPECT_EQ(script.Answer().choices(0).text(), text);
 }
 
-TEST(ResponseBuilderTest, AnIncompleteCharacterAtTheEndIsReplaced) {
+TEST(AnswerBuilderTest, AnIncompleteCharacterAtTheEndIsReplaced) {
   std::vector<TokenId> tokens = Encode(" 🦆");
   tokens.pop_back();
   Script script(TestJob());
@@ -131,7 +130,7 @@ TEST(ResponseBuilderTest, AnIncompleteCharacterAtTheEndIsReplaced) {
   EXPECT_THAT(script.Answer().choices(0).text(), testing::HasSubstr("\xEF\xBF\xBD"));
 }
 
-TEST(ResponseBuilderTest, AStopStringAcrossTokensEndsTheText) {
+TEST(AnswerBuilderTest, AStopStringAcrossTokensEndsTheText) {
   GenerationJob job = TestJob();
   job.output.stop_strings = {"never", "was a duck"};
   const std::vector<TokenId> tokens = Encode(" there was a duck. And more");
@@ -151,7 +150,7 @@ TEST(ResponseBuilderTest, AStopStringAcrossTokensEndsTheText) {
   }
 }
 
-TEST(ResponseBuilderTest, AStopStringIsShownOnRequest) {
+TEST(AnswerBuilderTest, AStopStringIsShownOnRequest) {
   GenerationJob job = TestJob();
   job.output.stop_strings = {"was a duck"};
   job.output.include_stop_in_output = true;
@@ -162,7 +161,7 @@ TEST(ResponseBuilderTest, AStopStringIsShownOnRequest) {
   EXPECT_EQ(script.Answer().choices(0).text(), " there was a duck");
 }
 
-TEST(ResponseBuilderTest, TextHeldBackForAStopStringComesAtTheEnd) {
+TEST(AnswerBuilderTest, TextHeldBackForAStopStringComesAtTheEnd) {
   GenerationJob job = TestJob();
   job.output.stop_strings = {"duck and drake"};
   Script script(job);
@@ -174,7 +173,7 @@ TEST(ResponseBuilderTest, TextHeldBackForAStopStringComesAtTheEnd) {
   EXPECT_EQ(choice.finished().finish_reason(), v1::FINISH_REASON_LENGTH);
 }
 
-TEST(ResponseBuilderTest, StopStringsWaitForMinTokens) {
+TEST(AnswerBuilderTest, StopStringsWaitForMinTokens) {
   GenerationJob job = TestJob();
   job.output.stop_strings = {"duck"};
   const std::vector<TokenId> tokens = Encode(" duck duck");
@@ -186,7 +185,7 @@ TEST(ResponseBuilderTest, StopStringsWaitForMinTokens) {
   EXPECT_EQ(script.Answer().choices(0).text(), " duck ");
 }
 
-TEST(ResponseBuilderTest, AStopTokenIsCountedButNotShown) {
+TEST(AnswerBuilderTest, AStopTokenIsCountedButNotShown) {
   const TokenId full_stop = Encode(".").front();
   for (const bool include : {false, true}) {
     GenerationJob job = TestJob();
@@ -205,7 +204,7 @@ TEST(ResponseBuilderTest, AStopTokenIsCountedButNotShown) {
   }
 }
 
-TEST(ResponseBuilderTest, ContinuationsAreKeptApart) {
+TEST(AnswerBuilderTest, ContinuationsAreKeptApart) {
   GenerationJob job = TestJob(2);
   job.output.stop_strings = {"stop"};
   Script script(job);
@@ -228,7 +227,7 @@ TEST(ResponseBuilderTest, ContinuationsAreKeptApart) {
   EXPECT_EQ(answer.choices(1).finished().finish_reason(), v1::FINISH_REASON_STOP);
 }
 
-TEST(ResponseBuilderTest, LogprobsTravelWithTheirTokens) {
+TEST(AnswerBuilderTest, LogprobsTravelWithTheirTokens) {
   GenerationJob job = TestJob();
   job.output.logprobs = true;
   Script script(job);
@@ -249,7 +248,7 @@ TEST(ResponseBuilderTest, LogprobsTravelWithTheirTokens) {
   EXPECT_EQ(choice.logprobs(0).top(0).token_id(), 7u);
 }
 
-TEST(ResponseBuilderTest, PromptLogprobsComeWithTheStart) {
+TEST(AnswerBuilderTest, PromptLogprobsComeWithTheStart) {
   GenerationJob job = TestJob();
   job.output.prompt_logprobs = true;
   Script script(job);
@@ -272,7 +271,7 @@ TEST(ResponseBuilderTest, PromptLogprobsComeWithTheStart) {
   }
 }
 
-TEST(ResponseBuilderTest, PromptLogprobsComeOnceForAllContinuations) {
+TEST(AnswerBuilderTest, PromptLogprobsComeOnceForAllContinuations) {
   GenerationJob job = TestJob();
   job.request.sampling.n = 2;
   job.output.prompt_logprobs = true;
@@ -286,7 +285,7 @@ TEST(ResponseBuilderTest, PromptLogprobsComeOnceForAllContinuations) {
   EXPECT_EQ(script.responses[0].started().prompt_logprobs_size(), 0);
 }
 
-TEST(ResponseBuilderTest, AnAbortBeforeTheStartIsReported) {
+TEST(AnswerBuilderTest, AnAbortBeforeTheStartIsReported) {
   Script script(TestJob());
   script.Add(FinishedEvent(FinishReason::kAbort));
   ASSERT_EQ(script.responses.size(), 1u);
@@ -294,7 +293,7 @@ TEST(ResponseBuilderTest, AnAbortBeforeTheStartIsReported) {
   EXPECT_EQ(script.responses[0].finished().usage().completion_tokens(), 0);
 }
 
-TEST(ResponseBuilderTest, AFailureHasNoFinishedMessage) {
+TEST(AnswerBuilderTest, AFailureHasNoFinishedMessage) {
   Script script(TestJob());
   script.Add(StartedEvent());
   script.Add(FinishedEvent(FinishReason::kError));
