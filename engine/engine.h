@@ -1,7 +1,7 @@
-// Engine: the door of serving. Owns the device, the model, the KV cache and one thread, which alone
-// touches the scheduler, the block manager and the runner. Other threads reach it through an
-// inbox and hear from it through the OutputStream of each request. Token ids only; text is the
-// server's.
+// Engine: the door of serving. Owns the device, the model, the KV cache and one thread. Only this
+// thread touches the scheduler, the block manager and the runner. Other threads reach it through an
+// inbox and hear from it through the OutputStream of each request. It knows only token ids; text is
+// the server's.
 #pragma once
 
 #include <atomic>
@@ -51,8 +51,8 @@ class Engine {
   absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Submit(std::vector<Request> requests,
                                                                     OutputListener* listener);
 
-  // What Submit would say of requests of this flow with so many continuations and the shortest
-  // prompts: whether it is worth while to make them ready. Any thread.
+  // The answer of Submit to requests of this flow with that many continuations and the shortest
+  // prompts. It says whether it is worth while to prepare them. Any thread.
   absl::Status CheckRoom(const RequestFlow& flow, int64_t num_continuations = 1) const;
 
   // Ends a request, or one continuation of it, within one step. Unknown ids are ignored. Any

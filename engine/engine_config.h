@@ -61,8 +61,8 @@ struct EngineConfig {
   bool autotune = true;                         // measure how to compute them, at start
   bool async_scheduling = true;                 // schedule step N+1 while step N runs
   std::optional<AttentionPath> attention_path;  // unset: chosen at start
-  // Prefixes that decodes share are read once for all of them where that spares the reading of at
-  // least so many tokens. 0: never; unset: as is fastest on the device.
+  // Prefixes that decodes share are read once for all of them if that saves reading at least this
+  // many tokens. 0: never; unset: as is fastest on the device.
   std::optional<int64_t> min_prefix_tokens;
 
   StepTrace* step_trace = nullptr;  // outlives the engine; null: nothing is traced
@@ -72,7 +72,7 @@ struct EngineConfig {
   absl::Duration watchdog_timeout = absl::InfiniteDuration();  // of one step, then the engine fails
   int64_t max_num_queued_reqs = 4096;
   int64_t max_num_queued_tokens = 1 << 24;
-  KvEventLog::Limits kv_event_limits = {};  // kept for whoever hears of the prefix cache
+  KvEventLog::Limits kv_event_limits = {};  // kept for subscribers to the prefix cache
 
   BackendOptions backend_options() const {
     return {.kind = device,

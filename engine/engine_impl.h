@@ -67,7 +67,8 @@ class Engine::Impl {
   void HandleAll(std::vector<InboxMessage> messages);
   void Handle(InboxMessage message);
   void Add(const AddMessage& message, FinishReason cancelled);
-  // So many requests have no stream to write to any more. Tells who waits for the last one.
+  // This many requests no longer have a stream to write to. Wakes threads that wait for the last
+  // one.
   void NoteEnded(int64_t num_requests) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Refuse(RequestId id, FinishReason reason, const absl::Status& status);
   void Deliver(std::vector<SequenceEvent> events);

@@ -37,7 +37,7 @@ struct ModelInfo {
   std::string device_name;
 };
 
-// What the ledger's entries are called.
+// The names of the ledger's entries.
 inline constexpr char kWeightsEntry[] = "weights";
 inline constexpr char kActivationsEntry[] = "activations";
 inline constexpr char kStateEntry[] = "batch and sampling state";
@@ -45,8 +45,8 @@ inline constexpr char kRecurrentEntry[] = "recurrent states";
 inline constexpr char kKvCacheEntry[] = "KV cache";
 inline constexpr char kLateEntry[] = "graphs, plans, code, rounding";
 
-// Where memory went at start, in the order it was allocated. What was in use before, the entries
-// and what is free add up to the device's memory.
+// Where memory went at start, in the order it was allocated. The memory that was in use before, the
+// entries and the free memory add up to the device's memory.
 struct MemoryLedger {
   std::vector<std::pair<std::string, int64_t>> entries;  // what, bytes
   int64_t total_bytes = 0;                               // of the device

@@ -42,7 +42,7 @@ int64_t BlocksPerSequence(const KvDemand& demand, int64_t max_model_len);
 // And once it is: while it decodes.
 int64_t BlocksWhileDecoding(const KvDemand& demand, int64_t num_tokens);
 
-// What of the device's memory may be used for weights, steps and caches.
+// How much of the device's memory may be used for weights, steps and caches.
 int64_t UsableBytes(const EngineConfig& config, const MemoryInfo& memory);
 
 // `other_bytes(max_model_len)`: what else will be taken of memory.free_bytes. On a GPU the cache

@@ -1,6 +1,6 @@
 // OutputStream: what the engine tells about one request, as a bounded queue per continuation with
 // one writer (the engine's thread) and one reader. A full queue never blocks the engine: the
-// sequence is paused until the reader has made room. A queue takes memory for what is in it alone,
+// sequence is paused until the reader has made room. A queue takes memory only for its contents,
 // so continuations that wait, and those that are read in time, take next to none.
 #pragma once
 

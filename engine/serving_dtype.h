@@ -22,14 +22,14 @@ struct ServingDType {
 absl::StatusOr<ServingDType> ChooseServingDType(std::optional<DType> asked, DType checkpoint,
                                                 const DeviceInfo& device);
 
-// Of the KV cache. `asked` is --kv-cache-dtype; without it e4m3 where the checkpoint is made for
-// that, else the activations' dtype.
+// The dtype of the KV cache. `asked` is --kv-cache-dtype; without it e4m3 if the checkpoint is made
+// for that, else the activations' dtype.
 DType ChooseKvCacheDType(std::optional<DType> asked, const ModelConfig& model, DType dtype);
 
-// What the model's weights become while they are loaded; `asked` is --quantization, and nothing for
-// a checkpoint that is in FP8 already. OUT_OF_RANGE, saying what to pass instead, when the
-// checkpoint is in another format, or the device does not multiply such weights by activations in
-// `dtype`.
+// How the model's weights are quantized while they are loaded. `asked` is --quantization; a
+// checkpoint that is in FP8 already needs nothing. OUT_OF_RANGE, saying what to pass instead, when
+// the checkpoint is in another format, or the device does not multiply such weights by activations
+// in `dtype`.
 absl::StatusOr<LoadQuantization> ChooseLoadQuantization(LoadQuantization asked,
                                                         const ModelConfig& model, DType dtype,
                                                         const DeviceFacts& device);

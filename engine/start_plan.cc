@@ -146,7 +146,8 @@ int64_t MinPrefixTokens(const EngineConfig& config, const StartPlan& plan) {
   if (config.min_prefix_tokens.has_value()) return *config.min_prefix_tokens;
   if (!is_cuda) return 0;
   const AttentionGeometry& geometry = geometries[0];
-  // Of a layer. Reading them costs more time than two levels and their merge (docs/figures.md).
+  // Bytes of one layer. Reading more than these takes longer than two levels and their merge
+  // (docs/lab/attention.md, "Shared prefixes").
   constexpr int64_t kMinBytes = int64_t{192} << 20;
   return kMinBytes / (geometry.num_kv_heads * (geometry.k_head_dim + geometry.v_head_dim) *
                       DTypeBytes(geometry.kv_dtype));

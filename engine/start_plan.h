@@ -1,7 +1,6 @@
-// StartPlan: what a start decides before it allocates anything or reads weights (but for the order
-// of quantized columns), from the model's files, from what it was told and from what the device is.
-// What a start does and what --plan prints both come from here. Plain values and functions; any
-// thread.
+// StartPlan: the decisions of a start before it allocates anything or reads weights (except the
+// order of quantized columns). They follow from the model's files, the settings and the device.
+// Both a start and --plan use them. Plain values and functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ struct StartPlan {
   int64_t num_state_slots = 0;  // of running sequences, and of snapshots
   Weights::Sizes weights;       // at most
   bool counts_experts = false;
-  // Prefixes that decodes share are read once where that spares so many tokens; 0: never.
+  // Prefixes that decodes share are read once if that saves reading this many tokens; 0: never.
   int64_t min_prefix_tokens = 0;
   // On a GPU what graphs, plans and the code of kernels usually take: an allowance, until they are
   // there and are measured.
@@ -40,7 +39,7 @@ struct StartPlan {
 // model or device does not allow, named by its flag.
 absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFacts& device);
 
-// What the steps of a served length take beside weights and KV cache.
+// The memory that steps take beside weights and KV cache, for a served length.
 struct StepMemory {
   int64_t activations_bytes = 0;
   int64_t state_bytes = 0;   // metadata, block tables, sampling state
@@ -48,11 +47,11 @@ struct StepMemory {
 };
 StepMemory StepMemoryFor(const StartPlan& plan, int64_t max_model_len);
 DecoderLimits DecoderLimitsFor(const StartPlan& plan, int64_t max_model_len);
-// Sizes alone.
+// Only sizes.
 ModelRunnerConfig RunnerSizes(const StartPlan& plan, int64_t max_model_len);
 
-// What weights, steps, recurrent states and late comers will take of the device: pinned memory is
-// the CPU's own.
+// The bytes of the device that weights, steps, recurrent states and late comers will take. Pinned
+// memory counts as the CPU's own.
 int64_t BytesBesideKv(const StartPlan& plan, DeviceKind device, int64_t max_model_len);
 
 // How long a context and how large a cache, beside `other_bytes`, of the memory that is free.

@@ -23,11 +23,12 @@ struct StatePlan {
 // Of recurrent states: config.state_dtype, else what the model says, on the CPU float32.
 DType ChooseStateDType(const EngineConfig& config, const ModelConfig& model);
 
-// `slot_bytes`: of one sequence; `left_bytes`: what neither weights nor steps take. States take
-// config.state_cache_memory_bytes, or, if that is 0, half of what is left on a GPU and a quarter on
-// the CPU; of it running sequences take at most two thirds, unless config.max_num_seqs says how
-// many they are; and there are no more snapshots than so many sequences of max_model_len have
-// boundaries for. OUT_OF_RANGE when running sequences' states are more than what is given or left.
+// `slot_bytes`: the size of one sequence's states; `left_bytes`: the memory that weights and steps
+// leave. States take config.state_cache_memory_bytes, or, if that is 0, half of left_bytes on a GPU
+// and a quarter on the CPU. Running sequences take at most two thirds of this, unless
+// config.max_num_seqs says how many they are. There are no more snapshots than the running
+// sequences could have boundaries for if each had max_model_len tokens. OUT_OF_RANGE when the
+// states of running sequences take more than is given or left.
 absl::StatusOr<StatePlan> PlanStates(const EngineConfig& config, const StepLimits& step,
                                      int64_t max_model_len, int64_t slot_bytes, int64_t left_bytes);
 

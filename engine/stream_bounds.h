@@ -1,7 +1,6 @@
 // StreamBounds: how many continuations have a stream, from Submit until nobody holds that any more:
-// while they wait, run, are cancelled, and until their ends are read. What waits is bounded by
-// scheduler/queue_bounds.h; this bounds what the rest takes of our memory, whatever clients do with
-// it. Any thread.
+// while they wait, run, are cancelled, and until their ends are read. scheduler/queue_bounds.h
+// bounds those that wait; this bounds the memory of the others, whatever clients do. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +37,9 @@ class StreamBounds : public std::enable_shared_from_this<StreamBounds> {
   // Held by a shared pointer: streams may outlive who made it.
   explicit StreamBounds(int64_t most) : most_(most) {}
 
-  // RESOURCE_EXHAUSTED when all, or the flow, would have too many with so many more. Shares are
-  // those of QueueBounds. Who asks for a whole list takes the places before anybody else asks.
+  // RESOURCE_EXHAUSTED when all flows together, or this flow, would have too many with `num` more.
+  // Shares are those of QueueBounds. A caller that asks for a whole list takes the places before
+  // anybody else asks.
   absl::Status Check(const RequestFlow& flow, int64_t num) const;
   Places Take(const RequestFlow& flow, int64_t num);
 

@@ -45,7 +45,7 @@ struct AttentionCapabilities {
   GraphSupport graph_support = GraphSupport::kNever;
 };
 
-// What stays the same for all layers of a group.
+// The properties that all layers of a group share.
 struct AttentionGeometry {
   int32_t num_q_heads;
   int32_t num_kv_heads;
@@ -64,25 +64,25 @@ struct AttentionLimits {
   int64_t max_num_seqs;
   int64_t max_num_batched_tokens;
   int64_t max_blocks_per_seq;
-  std::optional<AttentionPhase> only_phase = {};  // of all sequences; none: either
-  // Of plans for prompts: a run follows one, of any plan, that has left the attention of its
-  // queries to other keys in `out` and `lse`, with nothing in between on the
-  // stream, and makes of it the attention to all keys of both. Without sinks, which would count
-  // twice.
+  std::optional<AttentionPhase> only_phase = {};  // that all sequences have; none: either
+  // Only for plans of prompts. Before each run another plan's run has left in `out` and `lse` the
+  // attention of the same queries to other keys, and nothing else runs between the two on the
+  // stream. This run adds its own keys: `out` then is the attention to the keys of both. There are
+  // no sinks, because they would count twice.
   bool merges = false;
 };
 
 // Decodes whose sequences begin with the same blocks, for plans that read such a prefix once for
-// all of them. Says nothing that the batch does not say: a plan may do without. Groups of decodes
-// follow each other from the first one; the last of them, of no prefix, may hold all that share
-// none. Device pointers at fixed addresses.
+// all of them. The batch has the same information, so a plan may ignore this. The groups of
+// decodes follow each other from the first decode on. The last group may have no prefix: it holds
+// the decodes that share none. Device pointers at fixed addresses.
 struct SharedPrefixes {
   int32_t num_groups = 0;       // 0: nothing is known
   const int32_t* cu_seqlens_q;  // [num_groups + 1] decodes of each group
   const int32_t* prefix_lens;   // [num_groups] tokens, whole blocks
   const int32_t* prefix_rows;   // [num_groups] row of block_tables that has the prefix
-  // Of each decode [num_decodes]: blocks of its prefix, and its seq_lens without them, at least 1
-  // but for padding.
+  // [num_decodes] for each decode: how many blocks its prefix has, and its seq_lens without them,
+  // which is at least 1 except for padding.
   const int32_t* first_blocks;
   const int32_t* seq_lens;
 };
@@ -115,8 +115,8 @@ struct AttentionRunArgs {
   Tensor out;            // [num_tokens, num_q_heads, v_head_dim], of the queries' type
   float* lse =
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
-  // A logit of each query head (base e, not scaled) that adds to its softmax's denominator, and to
-  // lse, but has no value: [num_q_heads], on the device, if the geometry has sinks, else null.
+  // [num_q_heads], on the device, if the geometry has sinks, else null: one logit for each query
+  // head (base e, not scaled). It adds to the softmax's denominator and to lse, but has no value.
   const float* sinks = nullptr;
 };
 
@@ -125,8 +125,8 @@ struct AttentionRunArgs {
 class AttentionPlan {
  public:
   virtual ~AttentionPlan() = default;
-  // Enqueues the making of this step's work lists. Until its last run nothing but the step's own
-  // tokens, the last of each sequence, is written to the cache and the batch.
+  // Enqueues the making of this step's work lists. Until the plan's last run, only the step's own
+  // tokens (the last ones of each sequence) may be written to the cache and the batch.
   virtual void PlanStep(Stream& stream, const AttentionBatch& batch) = 0;
   // Enqueues the attention of one layer over the batch that was planned last. Arguments that do not
   // fit the plan's geometry fail a CHECK.

@@ -1,5 +1,5 @@
-// What every attention backend checks: a geometry against its capabilities, and the arguments of a
-// run against the geometry. Plain functions; any thread.
+// The checks that every attention backend makes: of a geometry against its capabilities, and of the
+// arguments of a run against the geometry. Plain functions; any thread.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace quire {
 // As settings and reports have it.
 const char* PathName(AttentionPath path);
 
-// Why a path cannot serve the geometry, or so many sequences in a step, on a device it runs on;
-// empty if it can.
+// Why a path cannot serve the geometry, or a step with that many sequences, on a device that it
+// runs on; empty if it can.
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry);
 std::string WhyUnsupported(const AttentionCapabilities& path, int64_t max_num_seqs);
 

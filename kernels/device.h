@@ -32,7 +32,7 @@ struct DeviceInfo {
   int64_t map_granularity_bytes = 4096;  // of AddressRange::Map
 };
 
-// What every NVIDIA GPU that is served on computes in.
+// The types in which every supported NVIDIA GPU computes.
 inline std::vector<DType> GpuActivationDTypes() { return {DType::kF32, DType::kBF16, DType::kF16}; }
 
 struct MemoryInfo {

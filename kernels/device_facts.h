@@ -1,4 +1,4 @@
-// DeviceFacts: what sizes follow from, of a device that is open or of one that is only thought of.
+// DeviceFacts: the facts that sizes follow from, about an open device or, for plans, any other one.
 // Plain values; any thread.
 #pragma once
 
@@ -23,7 +23,7 @@ struct DeviceFacts {
 // The backend outlives the facts.
 absl::StatusOr<DeviceFacts> FactsOf(Backend& backend);
 
-// An NVIDIA GPU (Hopper) with this much memory, of which the driver takes what it usually does.
+// An NVIDIA GPU (Hopper) with this much memory; the driver takes its usual part of it.
 DeviceFacts FactsOfGpu(int64_t memory_bytes);
 
 }  // namespace quire

@@ -14,7 +14,7 @@ namespace quire {
 // What a router's logits become, over all experts.
 enum class RouterScore : uint8_t { kSoftmax, kSigmoid };
 
-// What experts are chosen by among groups of neighbours, of which the best are kept.
+// How groups of neighbouring experts are scored; only the best groups are kept.
 enum class GroupScore : uint8_t {
   kBest,        // a group's best score
   kTwoBestSum,  // the sum of its two best
@@ -50,15 +50,15 @@ struct Routing {
   int64_t num_experts() const { return offsets.dim(0) - 1; }
 };
 
-// Experts are chosen by score + correction, the best first, the lower index of equal ones. Their
-// weights are the scores alone.
+// Experts are chosen by score + correction: the best first, and if two are equal, the lower index.
+// Their weights are the scores without the correction.
 struct RouteArgs {
   Tensor logits;  // [num_tokens, num_experts] float32; perhaps columns of wider rows
   RouterRule rule;
   Tensor correction = {};     // [num_experts] float32, or empty
   Tensor expert_scales = {};  // [num_experts] float32, or empty: multiply the experts' weights
-  // [num_experts] int64, or empty: to each is added how many of the tokens have chosen it, but for
-  // those that only pad a step, whose slot (StoreHeadsArgs) is negative.
+  // [num_experts] int64, or empty. The number of tokens that have chosen an expert is added to its
+  // count. Tokens that only pad a step, whose slot (StoreHeadsArgs) is negative, do not count.
   Tensor counts = {};
   const int64_t* slots = nullptr;  // [num_tokens], or null: no token pads
   Routing out;

@@ -35,8 +35,8 @@ constexpr uint32_t Float4Pair(uint32_t word, int pair) {
 // The word of these pairs (Float4Bits): the inverse of Float4Pair.
 constexpr uint32_t Float4Word(const uint32_t (&pairs)[4]) {
   const uint32_t word = pairs[0] | pairs[1] >> 6 | pairs[2] << 4 | pairs[2] >> 28;
-  // What the bits that are left must change in the last pair. Its bits 7, 15, 23 and 31 depend on
-  // each other's, from the highest on.
+  // The bits that the remaining bits must change in the last pair. Its bits 7, 15, 23 and 31 depend
+  // on each other, from the highest on.
   const uint32_t change = Float4Pair(word, 3) ^ pairs[3];
   uint32_t chain = change & 0x80808080u;
   chain ^= chain >> 8;

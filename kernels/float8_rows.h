@@ -35,11 +35,11 @@ struct Float8Rows {
   float* scales() const { return reinterpret_cast<float*>(data + scales_at()); }
   int64_t size_bytes() const { return scales_at() + num_lines * scale_stride() * 4; }
 
-  // So many rows, or fewer, take at most these bytes.
+  // The most bytes that num_rows rows, or fewer, take.
   static int64_t MaxBytes(int64_t num_rows, int64_t num_columns) {
     return Float8Rows(num_rows, num_columns, nullptr).size_bytes();
   }
-  // What fits so many bytes.
+  // The number of rows that fit into `bytes`.
   static int64_t MaxRows(int64_t bytes, int64_t num_columns) {
     const int64_t num_lines = CeilDiv<int64_t>(num_columns, kLineColumns);
     return (bytes - num_lines * (kWholeTiles - 1) * 4) / (num_lines * (kLineColumns + 4));

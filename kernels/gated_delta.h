@@ -54,7 +54,7 @@ struct StateAccess {
 
 // A copy of a sequence's state in the middle of a step.
 struct StateSnapshot {
-  int32_t num_tokens;  // after so many of the sequence's tokens in this step: 1 .. all of them
+  int32_t num_tokens;  // after this many of the sequence's tokens in this step: 1 .. all of them
   int32_t slot;        // which the sequence does not read
 };
 
@@ -97,11 +97,11 @@ struct GatedDeltaArgs {
   Tensor out;        // [num_tokens, num_v_heads * v_head_dim]
 };
 
-// What a step of at most so many tokens needs as GatedDeltaArgs::room.
+// The size of GatedDeltaArgs::room for a step of at most max_num_tokens tokens.
 int64_t GatedDeltaRoomBytes(const GatedDeltaShape& shape, int64_t max_num_tokens,
                             DeviceKind device);
 
-// The CPU: float32 for each of so many tokens at a time.
+// The CPU computes this many tokens at a time, and has room for float32 values of each.
 inline constexpr int64_t kGatedDeltaRoomTokens = 512;
 
 // A GPU: for each v head and tile of a pass over the tokens two matrices of 16 bits and three

@@ -1,6 +1,6 @@
-// What the machine, and the container or service around the process, lets it use. Reads
-// sched_getaffinity, /proc and /sys/fs/cgroup, both versions, and gets by where these are missing.
-// Nothing is remembered; any thread.
+// How many processors and how much memory the process may use, by the limits of the machine and of
+// the container or service around it. Reads sched_getaffinity, /proc and /sys/fs/cgroup (both
+// versions); if these are missing, it does without. Nothing is remembered; any thread.
 #pragma once
 
 #include <string>

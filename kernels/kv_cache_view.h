@@ -15,7 +15,7 @@ struct HeadsView {
   int64_t token_stride = 0;
   int64_t head_stride = 0;
   int32_t head_dim = 0;
-  // What a stored element is multiplied by to be the value, for each KV head; null is 1. Only
+  // The factor that makes a stored element the value, for each KV head; null means 1. Only
   // 8-bit elements have scales: those are value / scale, rounded to nearest even, at most the
   // dtype's largest finite number (NaN stays NaN).
   const float* scales = nullptr;  // [num_kv_heads], on the device

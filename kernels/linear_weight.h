@@ -1,4 +1,4 @@
-// LinearWeight: what a weight matrix is on a device. Made by a WeightStore
+// LinearWeight: a weight matrix on a device. Made by a WeightStore
 // (kernels/weight_store.h); read by the gemms of kernels/ops.h.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace quire {
 
-// A matrix of out_features x in_features in the backend's own layout; or as many as a mixture has
-// experts, alike, one behind the other.
+// A matrix of out_features x in_features in the backend's own layout; for a mixture of experts one
+// such matrix for each expert, one behind the other.
 struct LinearWeight {
   void* data = nullptr;  // all planes of the format
   WeightFormat format = {};
@@ -20,7 +20,7 @@ struct LinearWeight {
   int64_t in_features = 0;
   int64_t num_experts = 1;   // matrices
   int64_t expert_bytes = 0;  // from one to the next, if there are several
-  // Of data, if the CPU keeps bfloat16 in 12 bits each, losslessly
+  // The size of data, if the CPU keeps bfloat16 in 12 bits each, losslessly
   // (kernels/cpu/gemm/compression.h); 0: it does not.
   int64_t compressed_bytes = 0;
 
@@ -33,7 +33,7 @@ struct LinearWeight {
     one.expert_bytes = 0;
     return one;
   }
-  // What gemms read of it, padding not counted.
+  // The bytes that gemms read, without padding.
   int64_t size_bytes() const {
     if (is_compressed()) return compressed_bytes;
     if (format.quantized()) return num_experts * QuantizedBytes(format, out_features, in_features);

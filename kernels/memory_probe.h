@@ -1,6 +1,6 @@
-// Work that does nothing but read or copy memory, 16 bytes and more at a time. Its speed is the
-// ceiling that benchmarks measure memory-bound operations against, on the device and in the run at
-// hand. Can be captured in a graph.
+// Work that only reads or copies memory, 16 bytes or more at a time. Benchmarks compare
+// memory-bound operations with its speed on the same device in the same run. Can be captured in a
+// graph.
 #pragma once
 
 #include <cstdint>

@@ -21,14 +21,14 @@ struct EmbeddingArgs {
   Tensor out;                     // [num_tokens, hidden_size]
 };
 
-// out = x / sqrt(mean(x^2) + eps) * weight, or the same of x - mean(x). With `residual`: first
-// residual += x, then the norm of it.
+// out = x / sqrt(mean(x^2) + eps) * weight, or the same for x - mean(x). With `residual`: first
+// residual += x, then the norm of the residual.
 struct RmsNormArgs {
   Tensor x;              // [num_tokens, hidden_size]
   Tensor residual = {};  // [num_tokens, hidden_size] or empty; updated in place
   Tensor weight;         // [hidden_size]
   float eps;
-  bool centred = false;  // of x - mean(x): LayerNorm without a bias
+  bool centred = false;  // the norm of x - mean(x): LayerNorm without a bias
   // The norm is written to one of these or to both.
   Tensor out = {};         // [num_tokens, hidden_size] of x's dtype; may be x
   Tensor float8_out = {};  // Float8Rows of what `out` gets, on a GPU from 16 bits
@@ -42,14 +42,14 @@ struct LinearArgs {
   Tensor out;        // [num_tokens, out_features]; the weight's dtype or float32
 };
 
-// What becomes of a head's elements before they are rotated.
+// How a head's elements are normed before they are rotated.
 enum class HeadNormKind : uint8_t {
   kNone,
   kPlain,   // head / sqrt(mean(head^2) + eps)
   kWeight,  // the same, times a weight
 };
 
-// The heads of one kind in a row of `x`: where they lie and what happens to them on their way.
+// The heads of one kind in a row of `x`: their places, and how they are changed on their way.
 struct HeadsArgs {
   int32_t num_heads = 0;
   int64_t first = 0;   // elements from a row's beginning to its first head
@@ -59,12 +59,12 @@ struct HeadsArgs {
   bool rotate = false;
 };
 
-// Takes queries, keys and values out of the rows of x, normalises heads and rotates num_pairs pairs
-// of elements of those that are to be rotated: (i, i + pair_distance), or with a distance of 1
-// neighbours, (2 * i, 2 * i + 1). Queries go to `q_out`, multiplied by their position's scale, keys
-// and values to their slots. A token with slot -1 writes nothing to the cache. Values may be made
-// of the elements that keys are made of. Without heads of keys and values nothing is written to the
-// cache.
+// Takes queries, keys and values out of the rows of x, normalises heads, and rotates num_pairs
+// pairs of elements in the heads that are rotated: (i, i + pair_distance), or with a distance of 1
+// neighbours, (2 * i, 2 * i + 1). Queries go to `q_out`, multiplied by the scale of their position;
+// keys and values go to their slots. A token with slot -1 writes nothing to the cache. Values may
+// be made from the same elements as keys. Without heads of keys and values nothing is written to
+// the cache.
 struct StoreHeadsArgs {
   Tensor x;     // [num_tokens, row_size]
   HeadsArgs q;  // heads of kv_cache.k.head_dim elements, as those of k and v

@@ -1,9 +1,9 @@
 // The operations, each named once: the interface (ops.h), the checks of arguments, the backends'
-// declarations and whatever passes calls on follow from these lists. `OP(Name)` stands for an
+// declarations and code that passes calls on follow from these lists. `OP(Name)` stands for an
 // operation `Name` with arguments `NameArgs` (op_args.h, sampling.h, gated_delta.h, experts.h).
 #pragma once
 
-// Those that need nothing but their arguments: a backend has one free function for each.
+// Operations that need only their arguments: a backend has one free function for each.
 #define QUIRE_FREE_OPS(OP) \
   OP(Embedding)            \
   OP(RmsNorm)              \
@@ -19,7 +19,7 @@
   OP(UpdateBlockTables)    \
   OP(ResetTokenCounts)
 
-// Those for which a backend keeps something: how gemms are chosen, room to work in.
+// Operations for which a backend keeps something: choices of gemms, room to work in.
 #define QUIRE_STATEFUL_OPS(OP) \
   OP(Linear)                   \
   OP(GatedLinear)              \

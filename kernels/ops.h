@@ -25,7 +25,7 @@ class Ops {
 #undef QUIRE_OP
 
  protected:
-  // What each backend does, with arguments that fit.
+  // Each backend overrides these; the arguments are checked already.
 #define QUIRE_OP(name) virtual void Enqueue(Stream& stream, const name##Args& args) = 0;
   QUIRE_OPS(QUIRE_OP)
 #undef QUIRE_OP

@@ -1,5 +1,5 @@
-// Codes of weights on their way to a backend (QuantizedRows): a byte each, or of 4 bits two in a
-// byte, of which the even column has the low half. Host and device code.
+// Codes of weights on their way to a backend (QuantizedRows): one byte for each code; 4-bit codes
+// are two in a byte, and the even column has the low half. Host and device code.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ constexpr int64_t CodeRowBytes(WeightValue value, int64_t num_columns) {
   return BitsOf(value) == 4 ? (num_columns + 1) / 2 : num_columns;
 }
 
-// Of a row.
+// The bytes of a row of codes.
 constexpr uint8_t CodeAt(WeightValue value, const uint8_t* row, int64_t column) {
   if (BitsOf(value) == 8) return row[column];
   return static_cast<uint8_t>(row[column / 2] >> column % 2 * 4 & 0xf);

@@ -1,28 +1,29 @@
-// How a quantized weight lies in a Hopper GPU's memory. Plain values; host and device code, no CUDA
-// header: of a GPU that is not here the same is told.
+// The layout of a quantized weight in a Hopper GPU's memory. Plain values; host and device code. It
+// needs no CUDA header, so plans can use it for a GPU that is not here.
 //
-// Weights of e4m3 whose x becomes e4m3, too, (HasFloat8Tiles) are tiles of 64 rows x 128 columns,
-// of a byte each, those of the same rows next to each other. The 16-byte pieces of a row of a tile
-// are permuted by the row's number modulo 8: gemms read both operands from shared memory, where
-// wgmma expects them so (128-byte swizzle). Behind the tiles are the scales of groups, [num_steps,
-// rows].
+// Weights of e4m3 whose x also becomes e4m3 (HasFloat8Tiles) consist of tiles of 64 rows x 128
+// columns, one byte for each value; tiles of the same rows are next to each other. The 16-byte
+// pieces in a row of a tile are permuted by the row's number modulo 8: gemms read both operands
+// from shared memory, where wgmma expects them in this order (128-byte swizzle). Behind the tiles
+// are the scales of groups, [num_steps, rows].
 //
-// Others are in the order in which the lanes of a warpgroup multiply them, so that what a lane
-// needs for its gemms is one 16-byte piece.
-// Blocks of 64 rows follow each other; a block is its steps of 128 columns; a step is four
-// quarters, one for each warp of a warpgroup: the codes of 16 rows, the scales of each row's groups
+// Other weights are in the order in which the lanes of a warpgroup multiply them, so that each lane
+// finds the codes for its gemms in one 16-byte piece. Blocks of 64 rows follow each other; a block
+// is its steps of 128 columns; a step is four quarters, one for each warp of a warpgroup: the codes
+// of 16 rows, the scales of each row's groups
 // ([16, groups_per_step]), their zero points. Rows and columns beyond the weight's are padding.
 //
-// Codes of a quarter: a lane, 4 r + q, has of rows r and r + 8 and of
-// each slice of 16 columns the columns 2q, 2q + 1, 2q + 8 and 2q + 9: its part of wgmma's first
-// operand. 16 bytes of every lane are a piece: two slices of 8-bit codes, four of 4-bit codes.
-//   8 bits: of each slice a word of row r and one of row r + 8, each of columns 2q, 2q + 8, 2q + 1,
-//           2q + 9 from its lowest byte on.
-//   4 bits, integers: of each slice a word; its bytes are of rows r, r + 8, r, r + 8: first columns
-//           2q and 2q + 8 (the upper half), then 2q + 1 and 2q + 9.
-//   4 bits, floats: of each two slices a word of row r and one of row r + 8, a Float4Word of four
-//           pairs: columns 2q and 2q + 1 of the first slice, then 2q + 8 and 2q + 9, then those of
-//           the second.
+// Codes of a quarter: lane 4 r + q has rows r and r + 8, and in each slice of 16 columns the
+// columns 2q, 2q + 1, 2q + 8 and 2q + 9, which are its part of wgmma's first operand. 16 bytes of
+// every lane are a piece: two slices of 8-bit codes, or four of 4-bit codes.
+//   8 bits: each slice has one word for row r and one for row r + 8, each with columns 2q, 2q + 8,
+//           2q + 1, 2q + 9 from its lowest byte on.
+//   4 bits, integers: each slice has one word. Its bytes belong to rows r, r + 8, r, r + 8. The
+//   first
+//           two have columns 2q and 2q + 8 (the upper half), the others 2q + 1 and 2q + 9.
+//   4 bits, floats: each two slices have one word for row r and one for row r + 8, a Float4Word of
+//           four pairs: columns 2q and 2q + 1 of the first slice, then 2q + 8 and 2q + 9, then the
+//           same of the second slice.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ inline constexpr int kBlockRows = 64, kQuarterRows = 16, kStepColumns = 128, kSl
 inline constexpr int kBlockStrips = kBlockRows / kQuarterRows;
 inline constexpr int kStepSlices = kStepColumns / kSliceColumns;
 
-// Whether scales are small factors, which a lane applies to the values before they are multiplied:
-// the results are exact in 16 bits. Others are applied to the sums of a group.
+// Whether scales are small factors, which a lane applies to the values before they are multiplied;
+// the results are exact in 16 bits. Other scales are applied to the sums of a group.
 constexpr bool HasScaledValues(const WeightFormat& format) {
   return format.value == WeightValue::kFloat4 && format.scale != ScaleValue::kFloat32;
 }

@@ -16,7 +16,7 @@ constexpr uint8_t MiddleCode(WeightValue value) {
   return static_cast<uint8_t>(1 << (BitsOf(value) - 1));
 }
 
-// Of values that are not kFloat8: the nearest code, with a scale of 1.
+// For values other than kFloat8: the nearest code, with a scale of 1.
 constexpr uint8_t RandomCode(WeightValue value, float scaled) {
   if (value == WeightValue::kFloat4) {
     constexpr float kMiddles[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};

@@ -1,6 +1,6 @@
-// Arguments of the two sampling operations of kernels/ops.h. What a row draws depends on its seed
-// and position alone, never on its neighbours. Order as in Hugging Face's generate: penalties,
-// logit bias and bans, then (unless greedy) temperature, top-k, top-p, min-p.
+// Arguments of the two sampling operations of kernels/ops.h. The token that a row draws depends
+// only on the row, its seed and its position, never on its neighbours. Order as in Hugging Face's
+// generate: penalties, logit bias and bans, then (unless greedy) temperature, top-k, top-p, min-p.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct ResetTokenCountsArgs {
   int64_t vocab_size;
 };
 
-// Of a vocabulary that can be sampled from; the largest published have some 262,000 tokens. A GPU's
-// kernel keeps notes of a whole row in shared memory.
+// The largest vocabulary that can be sampled from; the largest published ones have some 262,000
+// tokens. A GPU's kernel keeps notes of a whole row in shared memory.
 inline constexpr int64_t kMaxVocabSize = 1 << 20;
 
 // The id of a row with a logit that is NaN: nothing is drawn, reported or counted, and the row's

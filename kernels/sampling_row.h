@@ -1,5 +1,5 @@
-// What one row of logits is sampled with: the part of kernels/sampling.h that holds no tensors.
-// Plain values.
+// The settings with which one row of logits is sampled: the part of kernels/sampling.h without
+// tensors. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace quire {
 
 inline constexpr int kMaxLogprobs = 20;  // alternatives reported per token at most
 
-// What to do with one row of logits; uploaded with the step's metadata. 64 bytes.
+// How one row of logits is sampled; uploaded with the step's metadata. 64 bytes.
 struct SamplingRow {
   int32_t row = -1;     // persistent row of the sequence: penalty counts, last token; -1 = padding
   int32_t target = -1;  // >= 0: sample nothing, report this token's logprob (prompt logprobs)

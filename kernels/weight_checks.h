@@ -1,5 +1,5 @@
-// What every weight store checks, and the operations with them. A misfit of ours fails a CHECK.
-// Plain functions; any thread.
+// The checks that every weight store and the operations with weights make. A misfit that is our own
+// mistake fails a CHECK. Plain functions; any thread.
 #pragma once
 
 #include "absl/status/status.h"

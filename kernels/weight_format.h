@@ -53,14 +53,14 @@ struct ActivationFormat {
   bool operator==(const ActivationFormat&) const = default;
 };
 
-// Of a linear operation.
+// The formats of a linear operation: of its weight and of its activations.
 struct LinearFormat {
   WeightFormat weight = {};
   ActivationFormat activations = {};
   bool operator==(const LinearFormat&) const = default;
 };
 
-// Of a quantized value.
+// The bits of a quantized value.
 constexpr int BitsOf(WeightValue value) {
   return value == WeightValue::kInt4 || value == WeightValue::kFloat4 ? 4 : 8;
 }

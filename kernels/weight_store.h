@@ -24,8 +24,8 @@ struct FillWeightArgs {
 // Rows of a quantized weight, in host memory.
 struct QuantizedRows {
   int64_t num_rows = 0;
-  // [num_rows, CodeRowBytes] (packed_codes.h): unsigned integers, e4m3 or e2m1. Of an ordered
-  // weight, sorted by group.
+  // [num_rows, CodeRowBytes] (packed_codes.h): unsigned integers, e4m3 or e2m1. The codes of an
+  // ordered weight are sorted by group.
   const uint8_t* codes = nullptr;
   const void* scales = nullptr;          // [num_rows, num_groups], as the format's ScaleValue says
   const float* row_scales = nullptr;     // [num_rows], of scales in kFloat8
@@ -46,7 +46,7 @@ class RowLoader {
   // Converts `rows` ([num_rows, in_features], any float dtype), which lie in the staging memory, to
   // rows [first_row, first_row + num_rows) of the weight. They may be columns of wider rows
   // (Tensor::WithRowStride): so a weight gets a range of a file's rows, of its columns, or of both.
-  // What they become may be no larger than the staging memory. INVALID_ARGUMENT when they do not
+  // The converted rows may be no larger than the staging memory. INVALID_ARGUMENT when they do not
   // fit the weight.
   virtual absl::Status Load(const LinearWeight& weight, int64_t first_row, const Tensor& rows) = 0;
   // The same of a quantized weight; `rows` may lie anywhere, and may be changed when it returns.
@@ -70,9 +70,10 @@ class WeightStore {
  public:
   virtual ~WeightStore() = default;
 
-  // What a linear operation of such a checkpoint, or one with experts, gets here, for activations
-  // of this type: its weight's format, or kFloat where there are no gemms for it; activations that
-  // become what the checkpoint asks for, or are multiplied as they are, which is more exact.
+  // The formats that a linear operation of such a checkpoint (with experts or not) gets here, for
+  // activations of this type: its weight's format, or kFloat if there are no gemms for it;
+  // activations become what the checkpoint asks for, or are multiplied as they are, which is more
+  // exact.
   virtual LinearFormat FormatFor(const LinearFormat& format, DType activations,
                                  bool has_experts) const = 0;
 
@@ -85,18 +86,18 @@ class WeightStore {
 
   virtual void Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) = 0;
 
-  // Gives these weights the format they keep, once all rows are there and before they are used or
-  // copied. Not a bit of what they compute changes. `weights`, in the order of their addresses, are
-  // the last things in `memory`; where they take less room, they move together and the memory
-  // behind them is given back. They, `weights` and `memory` stay where they are until the stream
-  // has been waited for; they have changed then. `progress` may be null.
+  // Gives these weights their final format, once all rows are there and before they are used or
+  // copied. No bit of their results changes. `weights`, in the order of their addresses, are the
+  // last things in `memory`. If they take less room in the final format, they move together and the
+  // memory behind them is given back. The weights, `weights` and `memory` stay where they are until
+  // the stream has been waited for; then they have changed. `progress` may be null.
   virtual void Seal(Stream& stream, const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
                     Progress* progress) = 0;
 
-  // Chooses how these gemms are computed, by measuring where that pays (at most some seconds;
-  // less when a file has it from before). Before capture, with the weights in place and room for
-  // the largest x and out. Choosing nothing is not an error; a device that fails is. `progress` may
-  // be null.
+  // Chooses how these gemms are computed, by measuring if that pays (at most some seconds, or less
+  // if a file has the results of an earlier start). Called before capture, with the weights in
+  // place and room for the largest x and out. It is no error to choose nothing, but a device that
+  // fails is one. `progress` may be null.
   virtual absl::Status Tune(Stream& stream, const std::vector<LinearGroup>& groups,
                             Progress* progress) = 0;
 };

@@ -34,7 +34,7 @@ class BlockHasher {
   // `context` is mixed into every root.
   explicit BlockHasher(std::string_view context);
 
-  // What the first block of a sequence chains to.
+  // The hash that the first block of a sequence chains to.
   BlockHash Root(std::string_view salt);
 
   // The hash of a block with these `tokens` that follows `parent` (a root or a block's hash).

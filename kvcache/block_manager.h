@@ -47,9 +47,10 @@ struct PrefixMatch {
   int64_t num_tokens = 0;       // a multiple of block_size
   int64_t num_blocks = 0;       // blocks that attaching it references, over all groups
   int64_t num_free_blocks = 0;  // those of them that nobody holds now
-  // What the blocks alone would have given; more than num_tokens where there is no snapshot.
+  // The tokens that blocks without snapshots would give; more than num_tokens if there is no
+  // snapshot.
   int64_t num_paged_tokens = 0;
-  bool is_refused = false;  // a longer prefix has a snapshot, but there is no slot to spare for it
+  bool is_refused = false;  // a longer prefix has a snapshot, but no slot is to spare for it
 };
 
 struct BlockStats {
@@ -59,7 +60,7 @@ struct BlockStats {
   int64_t prefix_queried_tokens = 0;
   int64_t prefix_hit_tokens = 0;
   int64_t num_evictions = 0;          // cached blocks that were reused for other contents
-  int64_t num_recomputed_tokens = 0;  // whose blocks were cached, but not the state after them
+  int64_t num_recomputed_tokens = 0;  // their blocks were cached, but not the state after them
   StateStats states = {};
 };
 
@@ -74,14 +75,14 @@ class BlockManager {
   BlockManager(const BlockManager&) = delete;
   BlockManager& operator=(const BlockManager&) = delete;
 
-  // What AttachPrefix would find now; changes nothing but the table's hashes.
+  // The prefix that AttachPrefix would find now. Changes only the table's hashes.
   PrefixMatch FindPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
                          BlockTable* table);
 
   // Attaches the longest cached prefix of `tokens` to the empty `table` and returns its length in
   // tokens: a multiple of block_size and less than tokens.size(), so that at least one token is
   // computed. `salt` separates tenants: equal tokens under different salts never share a block.
-  // Where layers keep states there is a snapshot after the prefix, which the table holds.
+  // If layers keep states, there is a snapshot after the prefix, and the table holds it.
   int64_t AttachPrefix(absl::Span<const TokenId> tokens, std::string_view salt, BlockTable* table);
 
   // Makes `table` cover `num_tokens` tokens in every group, and gives it a state; all or nothing.
@@ -91,10 +92,10 @@ class BlockManager {
   // Blocks that TryGrow would take.
   int64_t NumBlocksToGrow(const BlockTable& table, int64_t num_tokens) const;
 
-  // Makes `table` cover no more than the blocks of `num_tokens` tokens: those that follow, whose
-  // tokens were tried and rejected, are given back. What was published stays: `num_tokens` may not
-  // end before it. Blocks that come later at the same places are others: whoever was shown the old
-  // ones must be shown the new ones (ScheduledSequence::first_new_block).
+  // Makes `table` cover no more than the blocks of `num_tokens` tokens. The blocks behind them,
+  // whose tokens were tried and rejected, are given back. Published blocks stay: `num_tokens` may
+  // not end before them. Later the same places may have other blocks: a runner that has seen the
+  // old ones must be shown the new ones (ScheduledSequence::first_new_block).
   void Shrink(BlockTable* table, int64_t num_tokens);
 
   // Enters the full blocks of the first `num_computed` tokens into the prefix cache. `tokens` are
@@ -121,8 +122,8 @@ class BlockManager {
   // The snapshot was not written, or is not wanted any more.
   void DropSnapshot(StateSlot slot) { states_->Drop(slot); }
 
-  // Gives back all blocks, tails first, so that of a released chain the beginning is evicted last;
-  // and the state.
+  // Gives back the state and all blocks, tails first, so that the beginning of a released chain is
+  // evicted last.
   void Release(BlockTable* table);
 
   // quire::MaxBlocksFor of this manager's groups.
@@ -132,9 +133,10 @@ class BlockManager {
   int64_t num_free_blocks() const { return pool_.num_free(); }  // unreferenced, cached included
   BlockStats stats() const;
 
-  // Told of every change of what can be found, until another is set; null: nobody is.
+  // The listener hears of every block that can be found or no longer can, until another is set;
+  // null: nobody listens.
   void SetEventListener(KvEventListener* listener) { listener_ = listener; }
-  // What can be found now, parents before their children.
+  // The blocks that can be found now, parents before their children.
   void ForEachCachedBlock(const std::function<void(const CachedBlock&)>& visit) const;
 
   // Forgets every unreferenced cached block; returns how many.

@@ -1,4 +1,5 @@
-// BlockTable: what one sequence holds of the KV cache and of the states. Engine thread only.
+// BlockTable: the part of the KV cache and of the states that one sequence holds. Engine thread
+// only.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct BlockTable {
   // First block of each group that may still be held (earlier ones slid out of the window).
   std::vector<int64_t> first_held;
   int64_t num_published = 0;  // leading blocks that were attached or offered to the prefix cache
-  BlockHash root;             // what the first block chains to; set with the first hash
+  BlockHash root;             // the first block chains to it; set with the first hash
   std::vector<BlockHash> hashes;  // chained hashes of the leading full blocks, as far as known
   int64_t num_paged_tokens = 0;   // PrefixMatch's, when it was attached
   StateSlot state = kNoState;     // the sequence's own, taken with its first new block

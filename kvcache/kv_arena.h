@@ -1,9 +1,9 @@
 // KvArena: the device memory of the paged KV cache, in planes (kv_layout.h) of blocks that all
-// groups share. In a block stand, for each of its layers there, the keys [num_kv_heads, block_size,
-// k_head_dim], then, but for KvKind::kLatent, the values [num_kv_heads, block_size, v_head_dim]
-// (HND: what one KV head reads of a block is contiguous, which the CPU's attention reads faster
-// than NHD). Addresses are fixed first and get their memory last, when it is known how much is
-// left; before serving; engine thread.
+// groups share. For each of its layers a block has the keys [num_kv_heads, block_size, k_head_dim]
+// and then, except for KvKind::kLatent, the values [num_kv_heads, block_size, v_head_dim] (HND: the
+// part of a block that one KV head reads is contiguous, which the CPU's attention reads faster than
+// NHD). Addresses are fixed first. They get their memory last, when it is known how much is left,
+// before serving. Engine thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// KvEventListener: hears what the prefix cache can be asked for, as it changes. Where layers are
-// kept in several groups of blocks, one of them stands for all (BlockManager::event_group). Called
-// on the engine's thread.
+// KvEventListener: hears which blocks the prefix cache can find, as this changes. If layers are
+// kept in several groups of blocks, one group stands for all (BlockManager::event_group). Called on
+// the engine's thread.
 #pragma once
 
 #include <cstdint>

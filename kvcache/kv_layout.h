@@ -45,15 +45,16 @@ struct KvLayout {
 
   int64_t BlockBytesPerPlane() const;  // K and V of one block in one layer of the largest spec
   int64_t LayersPerPlane(const KvSpec& spec) const;
-  int64_t NumPlanes() const;   // that the largest group takes
+  int64_t NumPlanes() const;   // as many as the largest group takes
   int64_t BlockBytes() const;  // in all planes
   int64_t NumBlocksIn(int64_t bytes) const { return bytes / BlockBytes(); }
   std::vector<int> GroupOfLayers() const;  // [num_layers] index into groups; -1: in none
 };
 
-// Sorts layers into groups by their specs: specs[i] is layer i's; one that keeps nothing is in no
-// group. The spec whose layers take the fewest bytes in all sets how many planes a group fills,
-// unless that made very many groups; a remainder makes a last, padded group.
+// Sorts layers into groups by their specs: specs[i] belongs to layer i; a layer that keeps nothing
+// is in no group. The spec whose layers take the fewest bytes in all decides how many planes a
+// group fills, unless that would make very many groups. The remaining layers make a last, padded
+// group.
 std::vector<KvLayerGroup> GroupLayers(const std::vector<KvSpec>& specs);
 
 }  // namespace quire

@@ -35,7 +35,7 @@ class PrefixIndex {
 
   void Erase(BlockId block);
 
-  // Of a block that is in the index.
+  // The group of a block that is in the index.
   int group(BlockId block) const { return entries_[block].group; }
   const BlockHash& hash(BlockId block) const { return entries_[block].hash; }
   CachedBlock Describe(BlockId block) const;

@@ -1,6 +1,6 @@
 // StateArena: the device memory of recurrent states, which layers keep of each sequence instead of
-// keys and values of each token. A slot has the states of all such layers of one sequence; a
-// layer's states lie behind each other, one for each slot. Before serving; engine thread.
+// keys and values of each token. A slot has the states of all such layers of one sequence; the
+// states of a layer are one behind the other, one for each slot. Before serving; engine thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// Snapshots of states stand at multiples of so many tokens, where chunks of prompts end on a GPU.
+// Snapshots are taken at multiples of this many tokens, where chunks of prompts end on a GPU.
 inline constexpr int32_t kSnapshotGrid = 64;
 
 // What a layer keeps of a sequence (StateView).
@@ -30,7 +30,7 @@ int64_t BytesPerSlot(const StateLayout& layout);
 
 class StateArena {
  public:
-  // Of a model without states.
+  // The arena of a model without states.
   StateArena() = default;
   // Slots hold anything at first. RESOURCE_EXHAUSTED when the device has too little memory.
   static absl::StatusOr<StateArena> Allocate(Device& device, const StateLayout& layout,

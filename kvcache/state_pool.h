@@ -1,10 +1,10 @@
-// StatePool: who holds which slot of recurrent states (kvcache/state_arena.h), and which snapshots
-// can be found in them. A slot belongs to a sequence, whose steps write it again and again; or to a
-// snapshot, which a step in flight writes and which never changes afterwards. A finished snapshot
-// is found by the contents of the block that ends where it was taken. It stays until its block is
-// gone or its slot is needed for something else; the least recently used snapshot goes first.
-// `num_reserved` of the slots are always available to sequences; while fewer sequences run, those
-// slots keep snapshots, too. Invariants: CheckInvariants. One thread.
+// StatePool: which sequence holds which slot of recurrent states (kvcache/state_arena.h), and which
+// snapshots can be found in them. A slot belongs to a sequence, whose steps write it again and
+// again; or to a snapshot, which a step in flight writes and which never changes afterwards. A
+// finished snapshot is found by the contents of the block that ends where it was taken. It stays
+// until its block is gone or its slot is needed for something else; the least recently used
+// snapshot goes first. `num_reserved` of the slots are always available to sequences; while fewer
+// sequences run, those slots keep snapshots, too. Invariants: CheckInvariants. One thread.
 #pragma once
 
 #include <cstdint>

@@ -1,22 +1,23 @@
-// FairQueue: the waiting sequences, by flow, and how far each flow has come. Flows that want more
-// than there is get it by their weights, counted in tokens: those computed of prompts and those
-// generated. Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) with the tokens of a step
-// as packets; that generated tokens can only be charged as they come is from the virtual token
-// counter (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
+// FairQueue: the waiting sequences, by flow, and how far each flow has come. If flows ask for more
+// than there is, they share it by their weights, counted in tokens: computed tokens of prompts, and
+// generated ones. This is start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) with the
+// tokens of a step as packets. Generated tokens can only be charged as they come, as in the virtual
+// token counter (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
 //
-// A flow's virtual time is the tokens it was served, divided by its weight; whoever has the least
-// goes first. now() is that of the furthest behind who wants more; nobody is behind it, so nobody
-// saves up. A flow that comes (back) begins at start(), which moves on as all flows do on average,
-// so that even an endless row of newcomers leaves the others their share. What a flow that leaves
-// was served beyond start() is remembered until start() has come so far, of at most kMaxIdleFlows
-// flows; so memory is bounded by the sequences there are, whatever number of flows has been seen.
+// A flow's virtual time is the number of tokens that it was served, divided by its weight. The flow
+// with the least virtual time goes first. now() is the least virtual time of all flows with more to
+// run; no such flow is behind it, so none saves up. A flow that comes (back) begins at start(),
+// which moves on as all flows do on average. So even an endless row of newcomers leaves the others
+// their share. If a flow leaves ahead of start(), its virtual time is remembered until start() has
+// come so far, for at most kMaxIdleFlows flows. So memory is bounded by the number of sequences,
+// whatever number of flows has been seen.
 //
-// Rows are shared, too. Who has had more tokens may wait for rows, but not for long: a flow that
-// was passed over in max_num_passed steps, while another had too many rows beside it, has a claim,
-// and keeps it until it has a row. Its next sequence is let in before all others' and makes another
-// give way; until it has a token no flow takes its blocks. What others had saved up against it is
-// then forgotten: they cannot be given more than the rows they have, and would keep it out again.
-// Engine thread only.
+// Rows are shared, too. A flow that has had more tokens may wait for rows, but not for long. When
+// it was passed over in max_num_passed steps, while another flow had too many rows beside it, it
+// has a claim, and keeps it until it has a row. Its next sequence is let in before all others and
+// makes another give way; until it has a token no flow takes its blocks. The advantage that other
+// flows had saved up against it is then forgotten: they cannot get more rows than they have, and
+// would keep it out again. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -38,23 +39,24 @@ struct FlowState {
   uint64_t id = 0;
   int64_t weight = 1;
   VirtualTime served = 0;
-  int64_t num_admitted = 0;  // tokens that its running sequences were let in for, not yet served
+  int64_t num_admitted = 0;  // tokens for which its running sequences were let in, not yet served
   int64_t num_sequences = 0;
   int64_t num_running = 0;
-  int64_t num_victims = 0;  // of the preemption that is being decided
+  int64_t num_victims = 0;  // its victims of the preemption that is being decided
   int64_t num_charged = 0;  // tokens of the step that is being decided, ..
   int64_t num_settled = 0;  // .. and those of them that num_admitted has counted
   uint64_t turn = 0;        // among flows that have come equally far: when it came or began to wait
-  int64_t num_passed = 0;   // steps in a row in which another had too many rows, and it got none
-  int64_t num_owed = 0;     // running sequences that were let in by a claim and have no token since
+  int64_t num_passed = 0;   // steps in a row in which another had too many rows and this got none
+  int64_t num_owed = 0;     // running sequences that a claim let in and that have no token since
   absl::btree_set<Sequence*, OutranksLess> waiting;  // priority, then arrival
 
   static constexpr VirtualTime kVirtualToken = 1 << 16;
   VirtualTime Cost(int64_t num_tokens) const { return num_tokens * kVirtualToken / weight; }
-  // How far it will have come with what was let in.
+  // How far it will have come when its admitted tokens are served.
   VirtualTime committed() const { return served + Cost(num_admitted); }
-  // Two total orders: who lets in a sequence next, and who goes on with those that were let in. The
-  // second decides about chunks and about blocks, or a flow with the one would lack the other.
+  // Two total orders of flows: which one lets in a sequence next, and which one goes on with its
+  // sequences. The second order decides about chunks and about blocks; otherwise a flow could get
+  // the one and lack the other.
   bool IsBefore(const FlowState& other) const {
     return std::tuple(committed(), turn) < std::tuple(other.committed(), other.turn);
   }
@@ -79,39 +81,41 @@ class FairQueue {
   FlowState* Join(const RequestFlow& flow);
   void Leave(FlowState* flow);
 
-  // Something of the flow that did not want to run wants to again.
+  // A sequence of the flow that had nothing to run has something to run again.
   void Return(FlowState* flow);
 
   void Push(Sequence* sequence);  // begins to wait
   void Pop(Sequence* sequence);
 
-  // A sequence was given a row, for the tokens that it knows beyond the cached ones; or lost it.
+  // A sequence got a row, for the tokens that it knows beyond the cached ones; or it lost its row.
   void Admit(Sequence* sequence);
   void Stop(Sequence* sequence);
 
   bool HasClaim(const FlowState& flow) const { return flow.num_passed >= max_num_passed_; }
-  // Flows with a claim, the one that was passed over longest first.
+  // Flows with a claim. The flow that was passed over longest comes first.
   std::vector<FlowState*> Claims() const;
-  // A sequence was given its row by a claim; it has a token or does not want one any more.
+  // A sequence got its row by a claim; it has its token or no longer needs one.
   void BeginClaim(Sequence* sequence);
   void EndClaim(Sequence* sequence);
 
-  // What the step that is being decided costs its flow; counted when it ends.
+  // Charges the sequence's flow for its tokens in the step that is being decided; the charge counts
+  // when the step ends.
   void Serve(Sequence* sequence, int64_t num_tokens);
   void Charge(FlowState* flow, int64_t num_tokens);
-  void NoteWants(const FlowState& flow);  // more than it has
+  void NoteWants(const FlowState& flow);  // the flow has more to run than it gets
   void EndStep();
 
-  // Whether `other` has, without `num_victims` of its running sequences and another one, still no
-  // fewer for its weight than `flow` with one more.
+  // Whether `other`, after it has lost `num_victims` of its running sequences and one more, still
+  // has at least as many for its weight as `flow` with one more.
   static bool IsShort(const FlowState& flow, const FlowState& other);
-  // A flow that is short of rows beside another may push out running sequences of that, if it has a
-  // claim or the other has come further. So two flows never push each other out in turn.
+  // A flow that has fewer rows for its weight than another may push out running sequences of the
+  // other, if it has a claim or the other has come further. So two flows never push each other out
+  // in turn.
   bool MayDisplace(const FlowState& flow, const FlowState& victim) const;
-  // The flow beside which others are the first to be short; null when none has rows to spare.
+  // The flow with most rows for its weight, not counting one row; null when no flow has two.
   const FlowState* MostRows() const;
 
-  // Those with waiting sequences, in the order in which they let one in.
+  // Flows with waiting sequences, in the order in which they let one in.
   const FlowOrder& flows() const { return order_; }
   bool IsShared() const { return num_active_ > 1; }
   size_t num_flows() const { return flows_.size(); }  // with idle ones that are remembered
@@ -137,12 +141,12 @@ class FairQueue {
   FlowOrder idle_;                   // without sequences
   std::vector<FlowState*> touched_;  // in the step that is being decided
   std::optional<VirtualTime> first_wanting_;
-  std::optional<VirtualTime> last_claim_;  // how far the furthest had come that made one
+  std::optional<VirtualTime> last_claim_;  // of the flow that had come furthest when it claimed
   int64_t num_claims_ = 0;
   VirtualTime now_ = 0;
   VirtualTime start_ = 0;
   int64_t sum_of_weights_ = 0;  // of flows with sequences, ..
-  size_t num_active_ = 0;       // .. so many
+  size_t num_active_ = 0;       // .. this many
   size_t num_waiting_ = 0;
   uint64_t next_turn_ = 0;
 };

@@ -26,10 +26,11 @@ struct QueueChange {
   bool enters;
 };
 
-// What a request takes before it has been scheduled.
+// The places and tokens that a request takes before it is scheduled.
 QueueLoad LoadOf(const Request& request);
 
-// Whether a flow may come to hold so much where so much is then left free: three times that.
+// Whether a flow may come to hold `held_then` if `free_then` is then left free: at most three times
+// as much.
 bool IsWithinShare(int64_t held_then, int64_t free_then);
 
 class QueueBounds {
@@ -40,27 +41,27 @@ class QueueBounds {
   // INVALID_ARGUMENT when the request would not even fit into an empty queue, RESOURCE_EXHAUSTED
   // when it does not fit now. No flow may hold more than three times what it leaves free (dynamic
   // thresholds: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
-  // Switches", IEEE/ACM ToN 1998): one flow alone takes three quarters of the queue, k flows leave
-  // 1 / (3 k + 1) of it to the next, and nothing that was accepted need be dropped. A flow with
-  // nothing in the queue may always take one place. Flow 0 is bounded by the whole queue only.
+  // Switches", IEEE/ACM ToN 1998): a single flow takes three quarters of the queue, k flows leave
+  // 1 / (3 k + 1) of it to the next, and no accepted request need be dropped. A flow with
+  // nothing in the queue may always take one place. Flow 0 is bounded only by the whole queue.
   absl::Status Check(const Request& request) const {
     return Check(absl::MakeConstSpan(&request, 1));
   }
-  // The same of several of one flow, which are taken together or not at all.
+  // The same for several requests of one flow, which are taken together or not at all.
   absl::Status Check(absl::Span<const Request> requests) const;
-  // The same of so many continuations before their prompts are known: what can be said already, as
-  // if those had one token each.
+  // The same for that many continuations before their prompts are known, as if each prompt had one
+  // token.
   absl::Status CheckRoom(const RequestFlow& flow, int64_t num_continuations) const;
 
   void Enter(const RequestFlow& flow, const QueueLoad& load);
-  void Leave(const RequestFlow& flow, const QueueLoad& load);  // which has entered before
+  void Leave(const RequestFlow& flow, const QueueLoad& load);  // `load` has entered before
 
   const QueueLoad& all() const { return all_; }
   QueueLoad HeldBy(uint64_t flow) const;
 
  private:
   bool Fits(const QueueLoad& all, const QueueLoad& load) const;
-  // `asked` begins the sentence that refuses what never fits.
+  // `asked` begins the sentence that refuses a request that can never fit.
   absl::Status CheckLoad(const RequestFlow& flow, const QueueLoad& load,
                          absl::FunctionRef<std::string()> asked) const;
 

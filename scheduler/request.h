@@ -24,7 +24,7 @@ struct SamplingParams {
   int32_t n = 1;      // continuations; the i-th draws with a seed derived from (seed, i)
   std::vector<std::pair<TokenId, float>> logit_bias;
   int32_t logprobs = -1;         // -1 = none; k = the token's own and the k most likely
-  int32_t prompt_logprobs = -1;  // likewise for every prompt token but the first
+  int32_t prompt_logprobs = -1;  // likewise for every prompt token except the first
 };
 
 struct StopConditions {
@@ -34,8 +34,9 @@ struct StopConditions {
   std::vector<TokenId> stop_token_ids;  // the client's
 };
 
-// Whose request it is. Requests of one flow share what is their flow's; flows share the rest by
-// weight (scheduler/fair_queue.h). Flow 0 is everybody, where nobody tells principals apart.
+// The flow that a request belongs to. Requests of one flow share their flow's part of the server;
+// flows share the server by weight (scheduler/fair_queue.h). Flow 0 stands for everybody, if nobody
+// tells principals apart.
 struct RequestFlow {
   uint64_t id = 0;
   int32_t weight = 1;  // 1 .. kMaxFlowWeight; that of the flow's latest request counts
@@ -49,8 +50,8 @@ struct Request {
   SamplingParams sampling;
   StopConditions stop;
   int32_t priority = 0;    // within its flow: lower runs first, as in vLLM
-  std::string cache_salt;  // prefix cache entries are shared among equal salts only
-  // When it came to whoever made it a request; never later than when the engine had it.
+  std::string cache_salt;  // only requests with equal salts share prefix cache entries
+  // When it came to the program that made it a request; never later than when the engine got it.
   absl::Time arrived = absl::InfiniteFuture();
 };
 

@@ -1,9 +1,10 @@
-// Scheduler: decides who runs how many tokens in the next step. Owns all sequences and, through
-// BlockManager, their blocks; touches no device. There are no phases: prefill, chunk, decode and
-// resumed sequences are all {start, num_new} (the regions of a sequence: scheduler/sequence.h).
-// Progress: the best-ranked running sequence of the flow that is furthest behind may take every
-// other's blocks, and Add refuses what does not fit into the whole pool; so somebody always runs
-// on, ends, and leaves its place to the next. Used by the engine thread only.
+// Scheduler: decides how many tokens each sequence runs in the next step. Owns all sequences and,
+// through BlockManager, their blocks; touches no device. There are no phases: prefill, chunk,
+// decode and resumed sequences are all {start, num_new} (the regions of a sequence:
+// scheduler/sequence.h). Progress: the best-ranked running sequence of the flow that is furthest
+// behind may take every other's blocks, and Add refuses requests that do not fit into the whole
+// pool. So one sequence always runs on, ends, and leaves its place to the next. Only the engine
+// thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,7 @@ struct SchedulerStats {
   int64_t num_running = 0;         // sequences with a row
   int64_t num_paused = 0;
   int64_t num_preemptions = 0;  // since start
-  int64_t num_flows = 0;        // that have unfinished sequences or are remembered
+  int64_t num_flows = 0;        // flows that have unfinished sequences or are remembered
   BlockStats blocks;
 };
 
@@ -59,13 +60,13 @@ class Scheduler {
     queue_observer_ = std::move(observer);
   }
 
-  // Whether a request that comes now is to be taken. INVALID_ARGUMENT: it can never fit (says which
-  // limit); RESOURCE_EXHAUSTED: the waiting queue, or the flow's share of it, is full.
+  // Whether the queue takes a request that comes now. INVALID_ARGUMENT: it can never fit (says
+  // which limit); RESOURCE_EXHAUSTED: the waiting queue, or the flow's share of it, is full.
   absl::Status Check(const Request& request) const;
 
-  // Takes over a request, INVALID_ARGUMENT as above. The queue's bounds are not asked again: who
-  // was told that there is room (by Check, or by the engine's own account of them) is served, also
-  // when preempted sequences have taken it meanwhile.
+  // Takes over a request; INVALID_ARGUMENT as above. It does not check the queue's bounds again: a
+  // request for which there was room (by Check, or by the engine's own account of it) is served,
+  // even if preempted sequences have taken the room meanwhile.
   absl::Status Add(const std::shared_ptr<const Request>& request);
 
   // Ends a request (all continuations) or one continuation; effective with the next Schedule. Its
@@ -95,7 +96,7 @@ class Scheduler {
   const FairQueue& fairness() const { return fair_; }
   const QueueBounds& queue() const { return queue_; }
   int64_t FlushPrefixCache() { return blocks_.FlushPrefixCache(); }
-  // Of the prefix cache, as in BlockManager.
+  // Listens to the prefix cache, as in BlockManager.
   void SetKvEventListener(KvEventListener* listener) { blocks_.SetEventListener(listener); }
   void ForEachCachedBlock(const std::function<void(const CachedBlock&)>& visit) const {
     blocks_.ForEachCachedBlock(visit);
@@ -106,10 +107,10 @@ class Scheduler {
   struct RequestState {
     std::vector<std::unique_ptr<Sequence>> sequences;  // [n]; null once gone
     int64_t num_left = 0;
-    bool prompt_computed = false;  // the first continuation's, so that the others can attach it
+    bool prompt_computed = false;  // by the first continuation, so that the others can attach it
   };
 
-  // What Schedule handed out and Commit expects back.
+  // A step that Schedule handed out and Commit expects back.
   struct StepInFlight {
     struct Entry {
       Sequence* sequence;
@@ -120,7 +121,7 @@ class Scheduler {
       int32_t num_snapshots;  // its part of `snapshots`
     };
     struct Snapshot {
-      int64_t boundary;  // after so many tokens of the sequence
+      int64_t boundary;  // after this many tokens of the sequence
       StateSlot slot;
     };
     uint64_t step;
@@ -181,7 +182,7 @@ class Scheduler {
   FairQueue fair_;
   QueueBounds queue_;
   std::function<void(const QueueChange&)> queue_observer_;  // or null
-  std::vector<Sequence*> running_;   // best rank first, as if they were of one flow
+  std::vector<Sequence*> running_;   // best rank first, as if all belonged to one flow
   std::vector<Sequence*> draining_;  // blocks that come back with the steps in flight
   std::vector<int32_t> free_rows_;
   std::deque<StepInFlight> in_flight_;  // oldest first; at most two

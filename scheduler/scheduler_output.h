@@ -44,9 +44,9 @@ struct ScheduledSequence {
   int64_t num_generated;
   absl::InlinedVector<absl::Span<const BlockId>, 2> block_tables;  // per layer group
   int64_t first_new_block;         // blocks from this index on were added since the row's last step
-  StateSlot state_in = kNoState;   // that the step begins from; kNoState: from zeros
-  StateSlot state_out = kNoState;  // that has the state after it; kNoState: the model keeps none
-  absl::InlinedVector<StateSnapshot, 1> snapshots = {};  // that the step leaves on its way
+  StateSlot state_in = kNoState;   // the step begins from it; kNoState: from zeros
+  StateSlot state_out = kNoState;  // the step leaves its state here; kNoState: the model keeps none
+  absl::InlinedVector<StateSnapshot, 1> snapshots = {};  // the step leaves these on its way
   const Request* request;                                // parameters; outlives the step
 };
 
@@ -69,7 +69,7 @@ struct SampledToken {
   std::unique_ptr<TokenLogprobs> logprobs = nullptr;  // if asked for
 };
 
-// What one scheduled sequence brought; its place in the step says which one that is.
+// The result of one scheduled sequence; its place in the step says which sequence that is.
 struct SequenceResult {
   bool is_broken = false;  // the model's logits had a NaN: there is nothing else, and no more comes
   absl::InlinedVector<SampledToken, 1> samples;  // [num_samples]
@@ -82,7 +82,7 @@ struct StepResult {
   std::vector<SequenceResult> sequences;  // in the order of the SchedulerOutput
 };
 
-// What the scheduler tells about a sequence after Commit, Cancel or a refusal.
+// A message of the scheduler about a sequence, after Commit, Cancel or a refusal.
 struct SequenceEvent {
   enum class Kind : uint8_t { kStarted, kToken, kPromptLogprobs, kFinished };
   Kind kind;

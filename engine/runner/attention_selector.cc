@@ -10,8 +10,8 @@ namespace quire {
 
 namespace {
 
-// Measured on an H200 (docs/figures.md, "Attention paths"): the second path's decodes take less
-// time at every batch, length and type of cache; its prompts run on the native path's kernels.
+// Measured on an H200 (docs/lab/attention.md, "The paths side by side"): the second path's decodes
+// take less time for most batches and every 8-bit cache, its prompts run on the native kernels.
 std::array<AttentionPath, 2> FastestFirst(AttentionPhase phase) {
   if (phase == AttentionPhase::kDecode) return {AttentionPath::kTrtllm, AttentionPath::kNative};
   return {AttentionPath::kNative, AttentionPath::kTrtllm};

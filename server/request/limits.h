@@ -1,7 +1,7 @@
 // The limits of one request that are the server's own, checked before anything is allocated in
 // proportion to them. Those that keep the engine from harm are in engine/request_check.h, those of
-// a text in server/tokenizer/tokenizer.h, those of a chat template's render in server/chat/. Part
-// of the wire contract: the sentences that refuse a request quote them.
+// a text in server/text/tokenizer/tokenizer.h, those of a chat template's render in
+// server/text/chat/. Part of the wire contract: the sentences that refuse a request quote them.
 #pragma once
 
 #include <cstddef>

@@ -86,6 +86,7 @@ class ClientsDocumentTest(unittest.TestCase):
             self.assertIn("127.0.0.1:8000", TEXT)
             follow(reader, DOCUMENT, TEXT.replace("127.0.0.1:8000", server.target),
                    {"python": python, "js": js, "java": java, "go": go})
+            reader.press_ctrl_c()
 
     def test_what_is_not_run_is_said(self):
         languages = {language for _, _, language, _ in blocks(DOCUMENT, TEXT)}

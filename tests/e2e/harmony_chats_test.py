@@ -10,7 +10,7 @@ import unittest
 from harness import Server, main
 import hybrid_chats_test
 from hybrid_chats_test import NOW, WEATHER, WEATHER_ARGUMENTS
-import family_templates  # of tests/server/chat
+import family_templates  # of tests/server/text/chat
 import scripted_model
 
 TAGS = ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>")

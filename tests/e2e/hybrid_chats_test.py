@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 os.environ["NO_PROXY"] = "*"
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server/chat"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server/text/chat"))
 
 from harness import Server, main  # noqa: E402
 import hybrid_templates  # noqa: E402

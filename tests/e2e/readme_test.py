@@ -1,4 +1,4 @@
-"""Runs the README as a newcomer would: every command block, in order, in a fresh clone.
+"""Runs the README and docs/tour.md as a newcomer would: every command block, in order, in a fresh clone.
 
 A comment before each block says how: `test: background` starts it, waits until it serves, and at the end presses Ctrl-C (`, port N`
 where it is not 8000); `test: expect TEXT` wants exit code 0 and this text; `test: stdin TEXT` types a line; `test: no, REASON` is not
@@ -33,6 +33,8 @@ except ImportError as error:
 
 BLOCK = re.compile(r"(?:<!-- test: (?P<how>[^>]*) -->\n)?```(?P<language>bash|python|js|java|go)\n(?P<source>.*?)```\n", re.DOTALL)
 BUILD_SECONDS = 3000
+# One after the other, in the same clone: servers that one has started run on for the next.
+DOCUMENTS = ("README.md", "docs/tour.md")
 
 
 class Missing(Exception):
@@ -124,7 +126,8 @@ class Reader:
 
 
 def follow(reader, document, text, languages=None):
-    """`languages` has a function for each language but bash, which makes commands of a program, or is Missing."""
+    """Leaves running what it started. `languages` has a function for each language but bash, which makes commands of a
+    program, or is Missing."""
     skipped = []
     for place, how, language, source in blocks(document, text):
         if how is None:
@@ -147,7 +150,6 @@ def follow(reader, document, text, languages=None):
             reader.run(place, commands, rest + "\n", "")
         else:
             raise AssertionError(f"{place}: no way of testing is called {word!r}")
-    reader.press_ctrl_c()
     print("not run here: " + "; ".join(skipped))
 
 
@@ -171,7 +173,9 @@ def main():
                 environment.pop(name, None)
             reader = Reader(folder, environment)
             try:
-                follow(reader, "README.md", (ROOT / "README.md").read_text())
+                for document in DOCUMENTS:
+                    follow(reader, document, (ROOT / document).read_text())
+                reader.press_ctrl_c()
             finally:
                 reader.kill()
     return 0

@@ -19,7 +19,7 @@
 #include "kernels/backend.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
-#include "server/run_server.h"
+#include "server/start/run_server.h"
 #include "tests/engine/faulty_backend.h"
 
 namespace quire::testing {

@@ -7,7 +7,7 @@
 #include "kernels/base/check.h"
 #include "server/text/utf8.h"
 #include "tests/fuzz/target.h"
-#include "tests/server/answer/answer_samples.h"
+#include "tests/server/text/answer/answer_samples.h"
 
 namespace quire::fuzz {
 namespace {

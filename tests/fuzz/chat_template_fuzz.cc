@@ -5,8 +5,8 @@
 
 #include "kernels/base/check.h"
 #include "nlohmann/json.hpp"
-#include "server/chat/chat_template.h"
-#include "server/chat/json_values.h"
+#include "server/text/chat/chat_template.h"
+#include "server/text/chat/json_values.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/fuzz/target.h"
 
@@ -49,7 +49,7 @@ RenderInput Input() {
 
 // The raw strings of the module that holds the templates of the tests.
 std::vector<std::string> FamilyTemplates() {
-  const std::string module = ReadWholeFile("tests/server/chat/family_templates.py");
+  const std::string module = ReadWholeFile("tests/server/text/chat/family_templates.py");
   constexpr std::string_view kBegin = "= r\"\"\"";
   constexpr std::string_view kEnd = "\"\"\"";
   std::vector<std::string> templates;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/base/check.h"
+#include "server/text/tokenizer/stream_decoder.h"
 #include "server/text/utf8.h"
-#include "server/tokenizer/stream_decoder.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/test_models.h"
 #include "tests/fuzz/tokenizer_properties.h"

@@ -7,9 +7,9 @@
 
 #include "absl/synchronization/notification.h"
 #include "kernels/base/check.h"
-#include "server/http2/http2_connection.h"
-#include "server/rpc/grpc_call.h"
-#include "server/rpc/grpc_protocol.h"
+#include "server/call/grpc_call.h"
+#include "server/call/grpc_protocol.h"
+#include "server/wire/http2/http2_connection.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {
@@ -128,7 +128,7 @@ class Server {
   GrpcMethod echo_, chat_;
   LiveCalls live_calls_;
   const StartExchange start_ = [this](const RequestHead& head,
-                                      Http2Stream* stream) -> std::shared_ptr<Http2Exchange> {
+                                      HttpStream* stream) -> std::shared_ptr<HttpExchange> {
     if (!IsGrpcContentType(head.Find("content-type"))) {
       stream->SendHeaders(415, {}, /*is_all=*/true);
       return nullptr;

@@ -3,8 +3,8 @@
 // index.
 #include "absl/strings/match.h"
 #include "kernels/base/check.h"
-#include "server/hub/hub_name.h"
-#include "server/hub/repo_info.h"
+#include "server/start/hub/hub_name.h"
+#include "server/start/hub/repo_info.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

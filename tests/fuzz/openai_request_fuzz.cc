@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/request_check.h"
 #include "kernels/base/check.h"
-#include "server/generate/prompt_encoder.h"
-#include "server/openai/json_tree.h"
-#include "server/openai/openai_request.h"
+#include "server/request/generate/prompt_encoder.h"
 #include "server/request/parameters.h"
-#include "server/responses/responses_request.h"
+#include "server/surfaces/openai/json_tree.h"
+#include "server/surfaces/openai/openai_request.h"
+#include "server/surfaces/responses/responses_request.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

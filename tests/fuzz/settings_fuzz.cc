@@ -8,9 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "kernels/base/check.h"
-#include "server/settings/scaled_number.h"
-#include "server/settings/setting_table.h"
-#include "server/settings/settings_parser.h"
+#include "server/start/settings/scaled_number.h"
+#include "server/start/settings/setting_table.h"
+#include "server/start/settings/settings_parser.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

@@ -2,7 +2,7 @@
 // search over the whole text says. Input: a byte of flags, stop strings up to an empty one, each
 // ended by a zero byte, a byte for the cuts, the text.
 #include "kernels/base/check.h"
-#include "server/tokenizer/stop_matcher.h"
+#include "server/text/tokenizer/stop_matcher.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

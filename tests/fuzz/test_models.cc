@@ -2,9 +2,9 @@
 
 #include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
-#include "server/tokenizer/models/byte_level.h"
-#include "server/tokenizer/regex/known_patterns.h"
-#include "tests/server/tokenizer/test_tokenizers.h"
+#include "server/text/tokenizer/models/byte_level.h"
+#include "server/text/tokenizer/regex/known_patterns.h"
+#include "tests/server/text/tokenizer/test_tokenizers.h"
 
 namespace quire::fuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/tokenizer/tokenizer.h"
+#include "server/text/tokenizer/tokenizer.h"
 
 namespace quire::fuzz {
 

@@ -3,10 +3,10 @@
 // special_tokens_map.json and added_tokens.json.
 #include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
-#include "server/tokenizer/tokenizer.h"
+#include "server/text/tokenizer/tokenizer.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tokenizer_properties.h"
-#include "tests/server/tokenizer/test_tokenizers.h"
+#include "tests/server/text/tokenizer/test_tokenizers.h"
 
 namespace quire::fuzz {
 namespace {

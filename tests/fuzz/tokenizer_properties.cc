@@ -1,8 +1,8 @@
 #include "tests/fuzz/tokenizer_properties.h"
 
 #include "kernels/base/check.h"
+#include "server/text/tokenizer/stream_decoder.h"
 #include "server/text/utf8.h"
-#include "server/tokenizer/stream_decoder.h"
 
 namespace quire::fuzz {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/tokenizer/tokenizer.h"
+#include "server/text/tokenizer/tokenizer.h"
 
 namespace quire::fuzz {
 

@@ -10,8 +10,8 @@
 #include "kernels/base/check.h"
 #include "server/request/field_error.h"
 #include "server/request/parameters.h"
-#include "server/vllm/vllm_engine_request.h"
-#include "server/vllm/vllm_inference_request.h"
+#include "server/surfaces/vllm/vllm_engine_request.h"
+#include "server/surfaces/vllm/vllm_inference_request.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

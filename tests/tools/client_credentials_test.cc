@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "quire/v1/inference.grpc.pb.h"
-#include "tests/server/tls/test_certificates.h"
+#include "tests/server/wire/tls/test_certificates.h"
 #include "tools/client/credentials.h"
 #include "tools/client/failure.h"
 #include "tools/client/inference_client.h"

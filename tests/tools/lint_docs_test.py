@@ -10,7 +10,7 @@ LINT = pathlib.Path(__file__).resolve().parents[2] / "tools/lint/check_docs.py"
 
 
 def run_lint(text, path="docs/page.md"):
-    files = {path: text, "server/server.cc": 'getenv("QUIRE_TARGET"); class OutputPump; {"max-model-len", "--port"}',
+    files = {path: text, "server/start/server.cc": 'getenv("QUIRE_TARGET"); class OutputPump; {"max-model-len", "--port"}',
              "tests/server/pump_test.cc": "", "docs/other.md": "# Other\n\n## A `b` and c\n"}
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
@@ -35,7 +35,7 @@ class LintDocsTest(unittest.TestCase):
         self.assertIn("does not begin with a heading", run_lint("#server", "server/README.md")[1])
 
     def test_what_is_there(self):
-        for text in ("`server/server.cc`", "`server/server`", "`server/pump_test`", "`server/*.cc`", "`server.cc`", "`OutputPump`",
+        for text in ("`server/start/server.cc`", "`server/start/server`", "`server/pump_test`", "`server/*.cc`", "`server.cc`", "`OutputPump`",
                      "`--max-model-len 3`", "`--no-port`", "`QUIRE_TARGET=x`", "`git grep -n OutputPump`", "[x](other.md)",
                      "[x](other.md#a-b-and-c)", "[x](https://example.com)", "`docker run --rm`", "`a/b`"):
             self.assertEqual(run_lint(text), (0, "what documents name is there\n"), text)

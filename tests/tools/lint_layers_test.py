@@ -41,8 +41,8 @@ class LintLayersTest(unittest.TestCase):
             ("engine/checkpoint/checkpoint.cc", "engine/model/weights.h"),
             ("engine/model/decoder.cc", "engine/runner/batch.h"),
             ("engine/runner/batch.cc", "engine/engine.h"),
-            ("server/output/output_pump.cc", "server/generate/generate_handler.h"),
-            ("server/text/utf8.cc", "server/tokenizer/tokenizer.h"),
+            ("server/request/output/output_pump.cc", "server/request/generate/generate_handler.h"),
+            ("server/text/utf8.cc", "server/text/tokenizer/tokenizer.h"),
         ]:
             self.check_refused(path, f'#include "{header}"', "stands above")
 
@@ -56,35 +56,35 @@ class LintLayersTest(unittest.TestCase):
 
     def test_what_has_one_home(self):
         for path, line, reason in [
-            ("server/output/output_pump.cc", "const absl::Time end = absl::Now() + limit;", "the wall steps"),
+            ("server/request/output/output_pump.cc", "const absl::Time end = absl::Now() + limit;", "the wall steps"),
             ("engine/engine.cc", "mutex_.AwaitWithDeadline(absl::Condition(&is_idle), deadline);", "the wall steps"),
             ("engine/engine.cc", "mutex_.AwaitWithTimeout(condition, absl::Seconds(1));", "the wall steps"),
-            ("server/generate/work_pool.h", "absl::CondVar news_;", "the wall steps"),
+            ("server/request/generate/work_pool.h", "absl::CondVar news_;", "the wall steps"),
             ("tools/client/rpc.cc", "context->set_deadline(std::chrono::system_clock::now() + timeout);", "the wall steps"),
-            ("server/rpc/grpc_call.cc", "StartTimer(WallNow() + timeout, work);", "for stamps"),
-            ("server/openai/json_tree.cc", "const auto tree = nlohmann::json::parse(body);", "ends at a NUL"),
+            ("server/call/grpc_call.cc", "StartTimer(WallNow() + timeout, work);", "for stamps"),
+            ("server/surfaces/openai/json_tree.cc", "const auto tree = nlohmann::json::parse(body);", "ends at a NUL"),
             ("tools/bench/workload.cc", "const Json json = Json::parse(line, nullptr, false);", "ends at a NUL"),
-            ("server/run_server.cc", 'std::fputs("stopped", stderr);', "the log's thread"),
+            ("server/start/run_server.cc", 'std::fputs("stopped", stderr);', "the log's thread"),
         ]:
             self.check_refused(path, line, reason)
         code, output = run_lint({
             "kernels/base/clock.cc": "absl::Time WallNow() { return absl::Now(); }\n",
-            "server/http1/http1_answer.cc": "AppendAnswerHead(head, WallNow(), &answer);\n",
+            "server/wire/http1/http1_answer.cc": "AppendAnswerHead(head, WallNow(), &answer);\n",
             "engine/json/parse_json.h": "return Json::parse(text.begin(), text.end());\n",
-            "tests/server/log/access_log_test.cc": "log.Add(entry, absl::Now());\n",
-            "server/rpc/grpc_call.cc": "StartTimer(MonotonicNow() + timeout, work);  // not absl::Now()\n",
+            "tests/server/observe/log/access_log_test.cc": "log.Add(entry, absl::Now());\n",
+            "server/call/grpc_call.cc": "StartTimer(MonotonicNow() + timeout, work);  // not absl::Now()\n",
         })
         self.assertEqual(code, 0, output)
 
     def test_a_class_has_one_home(self):
         model = "namespace quire {\n\nclass Decoder final : public Block {\n  int layers_;\n};\n\n}  // namespace quire\n"
         token = "namespace quire {\n\nstruct Decoder {\n  int tokens;\n};\n\n}  // namespace quire\n"
-        code, output = run_lint({"engine/model/decoder.h": model, "server/tokenizer/decoder.cc": token})
+        code, output = run_lint({"engine/model/decoder.h": model, "server/text/tokenizer/decoder.cc": token})
         self.assertEqual(code, 1, output)
-        self.assertIn("server/tokenizer/decoder.cc:3: quire::Decoder is a class of engine/model/decoder.h, too", output)
+        self.assertIn("server/text/tokenizer/decoder.cc:3: quire::Decoder is a class of engine/model/decoder.h, too", output)
         unnamed = token.replace("struct", "namespace {\n\nstruct").replace("};", "};\n\n}  // namespace")
         code, output = run_lint({
-            "engine/model/decoder.h": model, "server/tokenizer/decoder.cc": unnamed,
+            "engine/model/decoder.h": model, "server/text/tokenizer/decoder.cc": unnamed,
             "server/text/decoder.h": "namespace quire {\n\nclass Decoder;\n\n}  // namespace quire\n",
             "tools/bench/decoder.h": token.replace("quire", "quire::bench")})
         self.assertEqual(code, 0, output)
@@ -99,10 +99,20 @@ class LintLayersTest(unittest.TestCase):
             "kernels/backend.cc": '#include "kernels/cpu/cpu_backend.h"\n#include "kernels/cuda/cuda_backend.h"\n',
             "kernels/cpu/cpu_ops.cc": '#include "kernels/cpu/gemm/gemm.h"\n#include "kernels/ops.h"\n',
             "engine/engine.cc": '#include "engine/runner/batch.h"\n#include "scheduler/scheduler.h"\n',
-            "server/server.cc": '#include "quire/v1/inference.pb.h"\n#include "engine/engine.h"\n',
+            "server/start/server.cc": '#include "quire/v1/inference.pb.h"\n#include "engine/engine.h"\n',
             "tests/engine/engine_test.cc": '#include "engine/engine.h"\n#include <cuda_runtime.h>\n',
         })
         self.assertEqual(code, 0, output)
+
+    def test_the_readme_tells_the_order_of_folders(self):
+        table = (pathlib.Path(LINT).parents[2] / "server/README.md").read_text()
+        self.assertEqual(run_lint({"server/README.md": table})[0], 0)
+        lines = table.splitlines()
+        metrics = next(i for i, line in enumerate(lines) if "`metrics/`" in line)
+        lines[metrics], lines[metrics + 1] = lines[metrics + 1], lines[metrics]
+        code, output = run_lint({"server/README.md": "\n".join(lines)})
+        self.assertEqual(code, 1)
+        self.assertIn("has server/observe/kv_events/ where PLACES has server/observe/metrics/", output)
 
 
 if __name__ == "__main__":

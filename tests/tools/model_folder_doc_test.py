@@ -21,7 +21,7 @@ READERS = {"config.json": ("engine/model/config/model_config.cc", "engine/model/
                            "engine/model/config/routed_mlp_config.cc",
                            "engine/model/quantization/quantization_config.cc"),
            "generation_config.json": ("engine/checkpoint/generation_config.cc",),
-           "tokenizer_config.json": ("server/tokenizer/stages/token_settings.cc", "server/chat/template_loader.cc")}
+           "tokenizer_config.json": ("server/text/tokenizer/stages/token_settings.cc", "server/text/chat/template_loader.cc")}
 A_LOOK_UP = re.compile(r'\b(?:Int|Double|Bool|String|StringList|IntOrIntList|Object|Find|Has|ReadSoftCap|ReadFactors)'
                        r'\((?:\w+, )?"(\w+)"')
 NO_KEYS = {"bos_token_id", "quant_method", "config_groups", "full_attention", "sliding_attention"}  # checked, in an error, of the rope

@@ -1,14 +1,17 @@
-"""Numbers in documents are those of the code: the table of limits in docs/openai.md, how many cases a test has, which
-versions of its peers."""
+"""Facts in documents are those of the code: the table of limits in docs/openai.md, the architectures that are served,
+the paths of the HTTP interface, the GPUs, the goals of figures, how many cases a test has, which versions of its peers."""
 
 import ast
+import json
 import pathlib
 import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Without the hub, which is a client: its limits are none of the server's.
 HEADERS = "\n".join(path.read_text() for folder in ("server", "engine", "kernels")
-                    for path in sorted((ROOT / folder).rglob("*.*")) if path.suffix in (".h", ".cc"))
+                    for path in sorted((ROOT / folder).rglob("*.*"))
+                    if path.suffix in (".h", ".cc") and "hub" not in path.parts)
 
 
 def value_of(name):
@@ -40,6 +43,50 @@ class NumbersDocTest(unittest.TestCase):
                      if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "CASES")
         said = re.search(r"(\d+) random checkpoints", (ROOT / "docs/design.md").read_text())
         self.assertEqual(int(said[1]), len(cases))
+
+    def test_architectures(self):
+        sources = "".join(path.read_text() for path in sorted((ROOT / "engine/model/config").glob("*.cc")))
+        served = set(re.findall(r'"(\w+For(?:CausalLM|ConditionalGeneration))"', sources))
+        self.assertGreater(len(served), 25)
+        for name in ("docs/models.md", "engine/model/README.md"):
+            with self.subTest(document=name):
+                self.assertEqual(set(re.findall(r"`(\w+For(?:CausalLM|ConditionalGeneration))`", (ROOT / name).read_text())), served)
+
+    def test_paths_of_the_http_interface(self):
+        routes = "".join(path.read_text() for path in sorted((ROOT / "server").rglob("*_route*.cc")))
+        answered = {path for path in re.findall(r'"(/[a-z_0-9/*]*)"', routes) if path != "/"}
+        self.assertGreater(len(answered), 12)
+        told = set()
+        for document in documents():
+            told.update(re.findall(r"(?<![\w.])/[a-z_0-9]+(?:/[A-Za-z_0-9]+)*", document.read_text()))
+        for path in answered:
+            with self.subTest(path=path):
+                self.assertIn(path.removesuffix("/*"), told, "no document tells of it")
+        surfaces = (ROOT / "docs/openai.md").read_text().split("\n## Surfaces\n")[1].split("\n## ")[0].split("There are no")[0]
+        for path in re.findall(r"(/[a-z_0-9]+(?:/[a-z_0-9]+)*)[`/]", surfaces):
+            with self.subTest(path=path):
+                self.assertIn(path, {one.removesuffix("/*") for one in answered}, "docs/openai.md tells of it, no route has it")
+
+    def test_compute_capabilities(self):
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+        portable = next(one for one in presets if one["name"] == "cuda-portable")["cacheVariables"]["QUIRE_CUDA_ARCHITECTURES"]
+        numbers = sorted(int(re.match(r"\d+", one)[0]) for one in portable.split(";"))
+        said = f"compute capability {numbers[0] / 10} to {numbers[-1] / 10}"
+        for name in ("README.md", "CHANGELOG.md", "docs/deployment.md"):
+            with self.subTest(document=name):
+                self.assertIn(said, " ".join((ROOT / name).read_text().split()))
+
+    def test_goals_of_figures(self):
+        """docs/figures/h200.json has the goals, and the values before, that run-gpu-check prints."""
+        targets = (ROOT / "tools/gpu_check/targets.sh").read_text().split('targets="')[1].split('"')[0]
+        rows = {row[0]: row for row in (line.split("|") for line in targets.split("\n"))}
+        figures = json.loads((ROOT / "docs/figures/h200.json").read_text())["figures"]
+        self.assertGreater(len(figures), 40)
+        for key, figure in figures.items():
+            with self.subTest(figure=key):
+                _, _, before, goal, _ = rows[key]
+                self.assertEqual(float(goal), figure["goal"])
+                self.assertEqual(None if before == "-" else float(before), figure["before"].get("before"))
 
     def test_versions_of_peers(self):
         requirements = "".join((ROOT / "tests" / name).read_text() for name in ("requirements.txt", "requirements-files.txt"))

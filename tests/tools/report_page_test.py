@@ -18,7 +18,7 @@ except ImportError as error:
     print(f"skipped: {error}; tools/test installs tests/requirements.txt")
     sys.exit(77)
 
-SHARED = ROOT / "server/web/page"
+SHARED = ROOT / "server/surfaces/web/page"
 PAGE = ROOT / "tools/bench/report/page"
 SCRIPTS = "".join([*((SHARED / f"{name}.js").read_text() for name in ("elements", "plot")),
                    *((PAGE / f"{name}.js").read_text() for name in ("values", "tables", "runs", "requests", "sweeps", "kernels",

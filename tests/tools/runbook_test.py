@@ -12,24 +12,24 @@ LITERAL = r'"(?:[^"\\]|\\.)*"'
 # the plan are looked for where they are made; failures of a start are as many as there are statuses, of which the
 # runbook has the usual ones.
 PASSED_ON = {
-    ("server/run_server.cc", "std::string(status.message())"): "any failure of a start",
-    ("server/run_plan.cc", "WithPlaces(command_line, std::string(status.message()))"): "the same of --plan",
-    ("server/run_server.cc", '"{}", warning'): "settings_environment.cc and security.cc",
-    ("server/run_server.cc", '"{}", std::string(Placed(written).message())'): "address_file.cc",
-    ("server/hub/hub.cc", '"{}", std::string(remembered.message())'): "ExplainWriteError of hub_error.cc",
-    ("server/settings/settings_environment.cc", "UnknownVariable(name)"): "UnknownVariable, below",
+    ("server/start/run_server.cc", "std::string(status.message())"): "any failure of a start",
+    ("server/start/run_plan.cc", "WithPlaces(command_line, std::string(status.message()))"): "the same of --plan",
+    ("server/start/run_server.cc", '"{}", warning'): "settings_environment.cc and security.cc",
+    ("server/start/run_server.cc", '"{}", std::string(Placed(written).message())'): "address_file.cc",
+    ("server/start/hub/hub.cc", '"{}", std::string(remembered.message())'): "ExplainWriteError of hub_error.cc",
+    ("server/start/settings/settings_environment.cc", "UnknownVariable(name)"): "UnknownVariable, below",
     ("engine/start_plan.cc", '"{}", kv.lowered'): "memory_plan.cc",
-    ("server/server.cc", '"{}", stretch'): "rope_table.cc",
-    ("server/openai/dropped_fields.cc", '"{}", line'): "LineFor, above it",
+    ("server/start/server.cc", '"{}", stretch'): "rope_table.cc",
+    ("server/surfaces/openai/dropped_fields.cc", '"{}", line'): "LineFor, above it",
 }
 CALLS = re.compile(r"\b(?:spdlog::(?:warn|error|critical|log)|PrintFailure|warnings(?:\.|->)push_back)\(")
 # Made elsewhere than they are logged: between these.
-SENTENCES = {"server/openai/dropped_fields.cc": ('return absl::StrCat("a request has fields', "void DroppedFields::Tell"),
-             "server/address_file.cc": ("absl::Status WriteAddressFile", "}  // namespace quire"),
-             "server/settings/settings_environment.cc": ("std::string UnknownVariable", "ProcessEnvironment"),
+SENTENCES = {"server/surfaces/openai/dropped_fields.cc": ('return absl::StrCat("a request has fields', "void DroppedFields::Tell"),
+             "server/start/address_file.cc": ("absl::Status WriteAddressFile", "}  // namespace quire"),
+             "server/start/settings/settings_environment.cc": ("std::string UnknownVariable", "ProcessEnvironment"),
              "engine/model/config/rope_table.cc": ('return absl::StrCat("the context of', "void FillRopeTable"),
              "engine/memory_plan.cc": ("plan.lowered =", "if (MaxBytes(plan.max_model_len)"),
-             "server/hub/hub_error.cc": ("absl::Status ExplainWriteError", "}  // namespace quire")}
+             "server/start/hub/hub_error.cc": ("absl::Status ExplainWriteError", "}  // namespace quire")}
 
 
 def sources():

@@ -8,8 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/settings/setting_table.h"
-#include "server/settings/settings_parser.h"
+#include "server/start/settings/setting_table.h"
+#include "server/start/settings/settings_parser.h"
 #include "server/text/near_name.h"
 #include "tools/bench/failure.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/settings/settings_parser.h"
+#include "server/start/settings/settings_parser.h"
 
 namespace CLI {
 class App;

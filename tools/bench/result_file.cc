@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "server/transport/unique_fd.h"
+#include "server/wire/transport/unique_fd.h"
 #include "tools/bench/failure.h"
 
 namespace quire::bench {

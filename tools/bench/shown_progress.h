@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kernels/base/progress.h"
-#include "server/progress_printer.h"
+#include "server/start/progress_printer.h"
 
 namespace quire::bench {
 

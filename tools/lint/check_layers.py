@@ -64,40 +64,41 @@ PLACES = [
     "engine/runner/",
     "engine/",
     "server/base/",
-    "server/log/",
-    "server/metrics/",
-    "server/kv_events/",
     "server/text/",
-    "server/trace/",
-    "server/tokenizer/file/",
-    "server/tokenizer/regex/",
-    "server/tokenizer/models/",
-    "server/tokenizer/stages/",
-    "server/tokenizer/",
-    "server/chat/jinja/values/",
-    "server/chat/jinja/builtins/",
-    "server/chat/jinja/tree/",
-    "server/chat/jinja/syntax/",
-    "server/chat/jinja/",
-    "server/chat/",
-    "server/answer/",
-    "server/settings/",
-    "server/hub/",
-    "server/tls/",
+    "server/text/tokenizer/file/",
+    "server/text/tokenizer/regex/",
+    "server/text/tokenizer/models/",
+    "server/text/tokenizer/stages/",
+    "server/text/tokenizer/",
+    "server/text/chat/jinja/values/",
+    "server/text/chat/jinja/builtins/",
+    "server/text/chat/jinja/tree/",
+    "server/text/chat/jinja/syntax/",
+    "server/text/chat/jinja/",
+    "server/text/chat/",
+    "server/text/answer/",
+    "server/observe/log/",
+    "server/observe/metrics/",
+    "server/observe/kv_events/",
+    "server/observe/trace/",
     "server/auth/",
-    "server/transport/",
-    "server/http/",
-    "server/http2/",
-    "server/http1/",
+    "server/wire/tls/",
+    "server/wire/transport/",
+    "server/wire/http/",
+    "server/wire/http2/",
+    "server/wire/http1/",
     "server/request/",
-    "server/output/",
-    "server/generate/",
-    "server/rpc/",
-    "server/vllm/",
-    "server/web/",
-    "server/openai/",
-    "server/responses/",
-    "server/",
+    "server/request/output/",
+    "server/request/generate/",
+    "server/call/",
+    "server/surfaces/grpc/",
+    "server/surfaces/vllm/",
+    "server/surfaces/web/",
+    "server/surfaces/openai/",
+    "server/surfaces/responses/",
+    "server/start/settings/",
+    "server/start/hub/",
+    "server/start/",
 ]
 LAYERS = ["kernels", "kvcache", "scheduler", "engine", "server"]
 MAX_LINES = {".h": 200, ".cc": 500, ".cu": 500, ".cuh": 500}
@@ -118,9 +119,9 @@ ONE_HOME = [
     (re.compile(r"\bWallNow\("),
      ("kernels/", "kvcache/", "scheduler/", "engine/", "server/", "tools/"),
      {"kernels/base/clock.h", "kernels/base/clock.cc", "engine/kv_events/kv_event_source.h",
-      "server/base/file_stamp.cc", "server/generate/prompt_message.cc", "server/http1/http1_answer.cc",
-      "server/http1/http1_connection.cc", "server/openai/openai_answer.cc", "server/responses/responses_answer.cc",
-      "server/vllm/kv_event_stream.cc", "server/vllm/vllm_engine_service.cc",
+      "server/base/file_stamp.cc", "server/request/generate/prompt_message.cc", "server/wire/http1/http1_answer.cc",
+      "server/wire/http1/http1_connection.cc", "server/surfaces/openai/openai_answer.cc", "server/surfaces/responses/responses_answer.cc",
+      "server/surfaces/vllm/kv_event_stream.cc", "server/surfaces/vllm/vllm_engine_service.cc",
       "tools/bench/run_header.cc", "tools/bench/serve/serve_run.cc"},
      "for stamps that others read; whatever waits or measures uses MonotonicNow"),
     (re.compile(r"\b(nlohmann::)?(ordered_)?[jJ]son::(parse|accept|sax_parse)\("),
@@ -129,9 +130,9 @@ ONE_HOME = [
     # Whoever writes there waits for its reader.
     (re.compile(r"\bstderr\b|std::cerr|STDERR_FILENO|stderr_sink"),
      ("kvcache/", "scheduler/", "engine/", "server/"),
-     {"server/log/log_setup.cc", "server/log/log_writer.cc", "server/progress_printer.cc",
+     {"server/observe/log/log_setup.cc", "server/observe/log/log_writer.cc", "server/start/progress_printer.cc",
       "server/auth/check_roles_main.cc"},
-     "standard error is the log's thread's: use spdlog or server/log/log_writer.h"),
+     "standard error is the log's thread's: use spdlog or server/observe/log/log_writer.h"),
 ]
 CLASS = re.compile(r"(?:struct|class|enum class)(?: alignas\(\w+\))? (\w+)(?: final)?(?: : [^;]*)?(?: \{|$)")
 NAMESPACE = re.compile(r"namespace ([\w:]+) \{$")
@@ -197,6 +198,27 @@ def check_size(path, num_lines, allowed, problems):
                         "(split it by concept, or give a reason in tools/lint/size_allow.txt)")
 
 
+def check_wings(problems):
+    """server/README.md tells the order of the server's folders: it must be the one above."""
+    readme = ROOT / "server/README.md"
+    if not readme.is_file() or "| wing | folder |" not in readme.read_text():
+        return
+    told, wing = [], ""
+    for line in readme.read_text().splitlines():
+        row = re.match(r"\| (?:`([a-z_]+/)`)? ?\| ((?:`[a-z_0-9]+/`(?:, )?)*) ?\|", line)
+        if not row or not (row[1] or wing):
+            continue
+        folders = re.findall(r"`([a-z_0-9]+/)`", row[2])
+        if row[1]:
+            wing = row[1]
+        told += [f"server/{wing}{folder}" for folder in folders] or [f"server/{wing}"]
+    expected = [place for place in PLACES if place.startswith("server/") and place.count("/") <= 3]
+    if told != expected:
+        at = next((i for i, pair in enumerate(zip(told, expected)) if pair[0] != pair[1]), min(len(told), len(expected)))
+        problems.append(f"server/README.md: its table has {told[at] if at < len(told) else 'nothing'} where "
+                        f"PLACES has {expected[at] if at < len(expected) else 'nothing'}")
+
+
 def find_classes(path, lines, homes, problems):
     """Adds to `homes`, by full name, what the file defines outside of unnamed namespaces and other classes."""
     if path.parts[0] not in [*LAYERS, "tools"]:
@@ -232,6 +254,7 @@ def main():
         for number, line in enumerate(lines, 1):
             check_include(path, number, line, problems)
             check_home(path, number, line, problems)
+    check_wings(problems)
     for folder in [*LAYERS, "proto", "configs", "tools", "tests"]:
         if not (ROOT / folder / "README.md").is_file():
             problems.append(f"{folder}/README.md is missing")

@@ -7,7 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "server/base/version.h"
-#include "server/settings/setting_table.h"
+#include "server/start/settings/setting_table.h"
 #include "tools/cli/man_page.h"
 
 namespace quire {

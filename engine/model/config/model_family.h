@@ -77,10 +77,10 @@ struct ModelFamily {
   std::optional<int64_t> sliding_window = std::nullopt;
   int64_t max_window_layers = 28;  // of WindowRule::kUpperLayers and kLowerEven
   int64_t window_pattern = 0;      // of WindowRule::kPattern
-  int64_t no_rope_interval = 0;    // every so manieth layer has no rotary positions; 0: all have
+  int64_t no_rope_interval = 0;    // every n-th layer has no rotary positions; 0: all have
   WindowRopes window_ropes = WindowRopes::kAll;
-  // Every so manieth layer is full attention whose queries have gates, the others are gated delta
-  // nets; norm weights are less one. 0: all layers are attention.
+  // Every n-th layer is full attention whose queries have gates, the others are gated delta nets;
+  // norm weights are stored less one. 0: all layers are attention.
   int64_t full_attention_interval = 0;
   // Layers without a window have heads of this size, perhaps other KV heads than the others and
   // values that are keys; the last layers may read the cache of earlier ones. 0: nothing of that.

@@ -94,8 +94,8 @@ int64_t ReadSharedSize(JsonReader& config, const RoutedFamily& family, int64_t i
       .value_or(family.shared_intermediate_size);
 }
 
-// Whose MLP is a plain one: the first layers of GLM; of Qwen those that are named, and all but
-// every so manieth.
+// Which layers have a plain MLP: GLM's first ones; Qwen's that the config names, and all of Qwen's
+// except every n-th.
 std::vector<bool> ReadDenseLayers(JsonReader& config, const RoutedFamily& family,
                                   int64_t num_layers) {
   std::vector<bool> is_dense(num_layers, false);

@@ -20,7 +20,8 @@ constexpr int64_t kMaxConvWidth = GatedDeltaShape::kMaxConvWidth;
 constexpr int64_t kMaxHeadDim = GatedDeltaShape::kMaxHeadDim;
 constexpr int64_t kTile = 32;  // columns of a state that are computed together, in the L1 cache
 constexpr int64_t kVectors = kTile / NumLanes();
-// Sums of every so manieth row side by side: what one register would wait for, eight do not.
+// Sums that run side by side, each of every kChains-th row. With a single one, each addition would
+// wait for the one before.
 constexpr int64_t kChains = kVectors < 8 ? 8 / kVectors : 1;
 
 // As LoadF32 and StoreF32, of a vector that may lie behind the end.

@@ -20,16 +20,17 @@ struct SeqShape {
   int32_t first_key;  // the first that any query sees
   int32_t seq_len;
 
-  // Of the last tile, the longest.
+  // The number of keys of the last tile, which has most.
   __device__ int32_t LongestTile(const PlanParams& p) const {
     return p.variant.MostKeys(seq_len - first_key, p.lists[list].tile_rows / p.group_size);
   }
-  // Of all tiles, about.
+  // The number of keys of all tiles together, about.
   __device__ int64_t NumKeys(const PlanParams& p) const {
     const int32_t num_unseen = p.variant.causal ? query_len / 2 : 0;
     return int64_t{num_tiles} * min(LongestTile(p), seq_len - first_key - num_unseen);
   }
-  // Tiles with so many keys, about: of causal ones each has as many more as it has queries.
+  // How many tiles have at least `num_keys` keys, about. A causal tile has as many keys more than
+  // the tile before it as it has queries.
   __device__ int32_t TilesWithAtLeast(const PlanParams& p, int32_t num_keys) const {
     if (num_keys > LongestTile(p)) return 0;
     if (!p.variant.causal) return num_tiles;
@@ -38,8 +39,8 @@ struct SeqShape {
   }
 
   __device__ int32_t FirstSplit(int32_t split_tokens) const { return first_key / split_tokens; }
-  // Of a decode a rest of up to a quarter of a split is the last one's: an item of its own costs
-  // more than its keys.
+  // The last split of a decode takes in a rest of up to a quarter of a split, because an item of
+  // its own would cost more time than its keys.
   __device__ int32_t NumSplits(int32_t split_tokens) const {
     const int32_t rest = list == 0 ? split_tokens / 4 : 0;
     return max(CeilDiv(seq_len - rest, split_tokens) - FirstSplit(split_tokens), 1);
@@ -53,7 +54,7 @@ __device__ inline SeqShape ShapeOf(const PlanParams& p, int32_t seq) {
   shape.list = seq < p.num_decode_tiled ? 0 : 1;
   shape.seq_len = p.seq_lens[seq];
   shape.num_pages = CeilDiv(shape.seq_len, p.block_size);
-  // Where results are merged, no keys change nothing.
+  // A sequence without keys has nothing to add to results that are merged.
   const int32_t num_rows = p.merges && shape.seq_len == 0 ? 0 : query_len * p.group_size;
   shape.num_tiles = CeilDiv(num_rows, p.lists[shape.list].tile_rows);
   shape.first_key = p.variant.KeyBegin(p.variant.KeyEnd(shape.seq_len, query_len, 0));
@@ -96,8 +97,8 @@ __device__ inline int32_t DecodeSplitTokens(const PlanParams& p, const Load& loa
   return load.longest <= tokens ? kWholeTile : tokens;
 }
 
-// Of several ways to cut the tiles of prompts that with which the device is done first. Every way
-// is a lane's; the warps share out the sequences.
+// Chooses, of several ways to cut the tiles of prompts, the one with which the device is done
+// first. Each lane computes one way; the warps share out the sequences.
 class PromptSplits {
  public:
   __device__ PromptSplits(const PlanParams& p, int32_t longest) : p_(p), longest_(longest) {}

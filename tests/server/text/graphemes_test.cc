@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/text/utf8.h"
-#include "tests/server/tokenizer/test_tokenizers.h"
+#include "tests/server/text/tokenizer/test_tokenizers.h"
 
 namespace quire {
 namespace {

@@ -18,7 +18,7 @@
 #include "kernels/base/status_macros.h"
 #include "kernels/host_limits.h"
 #include "nlohmann/json.hpp"
-#include "server/transport/unique_fd.h"
+#include "server/wire/transport/unique_fd.h"
 #include "tools/bench/engine/checkpoint_tensors.h"
 
 namespace quire::bench {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/tls/tls_stream.h"
+#include "server/wire/tls/tls_stream.h"
 
 namespace quire::bench {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "server/transport/byte_stream.h"
-#include "server/transport/unique_fd.h"
+#include "server/wire/transport/byte_stream.h"
+#include "server/wire/transport/unique_fd.h"
 #include "tools/bench/http/io_loop.h"
 #include "tools/bench/http/server_address.h"
 

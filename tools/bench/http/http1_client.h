@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/http1/chunked_body.h"
+#include "server/wire/http1/chunked_body.h"
 #include "tools/bench/http/client_socket.h"
 #include "tools/bench/http/http_client.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/http/http_exchange.h"
+#include "server/wire/http/http_exchange.h"
 
 namespace quire::bench {
 

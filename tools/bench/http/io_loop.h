@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "server/transport/unique_fd.h"
+#include "server/wire/transport/unique_fd.h"
 
 namespace quire::bench {
 

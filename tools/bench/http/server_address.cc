@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "kernels/base/status_macros.h"
 #include "server/base/environment.h"
-#include "server/tls/tls_error.h"
+#include "server/wire/tls/tls_error.h"
 #include "tools/client/credentials.h"
 
 namespace quire::bench {

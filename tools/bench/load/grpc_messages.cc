@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "server/rpc/grpc_protocol.h"
+#include "server/call/grpc_protocol.h"
 
 namespace quire::bench {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "server/tokenizer/tokenizer.h"
+#include "server/text/tokenizer/tokenizer.h"
 #include "tools/bench/load/arrivals.h"
 #include "tools/bench/workload.h"
 

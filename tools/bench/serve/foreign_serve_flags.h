@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "server/settings/foreign_flags.h"
+#include "server/start/settings/foreign_flags.h"
 
 namespace CLI {
 class App;

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "server/tokenizer/tokenizer.h"
+#include "server/text/tokenizer/tokenizer.h"
 
 namespace quire::bench {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/transport/unique_fd.h"
+#include "server/wire/transport/unique_fd.h"
 #include "tools/bench/interrupt.h"
 
 namespace quire::bench {

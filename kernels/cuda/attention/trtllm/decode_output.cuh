@@ -1,5 +1,5 @@
-// What becomes of an item's result: the computing warps leave theirs in shared memory and combine
-// them. Of a unit that is cut, the CTA that has its last keys adds what the others have left in
+// Combines an item's results: the computing warps leave theirs in shared memory and combine them.
+// When a unit is cut, the CTA with its last keys adds the results that the other CTAs have left in
 // global memory, in the order of keys. Device code only.
 #pragma once
 
@@ -38,9 +38,9 @@ class DecodeResults {
     if (lane_ == 0) Arrive(shared_.part_left());
   }
 
-  // By one thread: tells the CTA that goes on with the first item's unit what this one has left of
-  // it; then waits for what others have left of the last item's. These are CTAs before it, which
-  // started no later and compute that part before all else, without waiting for anyone.
+  // Called by one thread. Tells the CTA that goes on with the first item's unit that this CTA has
+  // left its part. Then waits for the parts of the last item's unit, which the CTAs before this one
+  // leave. They started no later, and they compute these parts first, without waiting for anyone.
   __device__ void HandOver() const {
     const DecodeShareItems mine = ReadPlan(&p_.shares[share()].items);
     WaitForPredecessor();
@@ -89,14 +89,14 @@ class DecodeResults {
     return item.num_shares > 1 && item.EndsIn(share());
   }
 
-  // What earlier shares have left of four columns of a row, so many at a time.
+  // The results that earlier shares have left for four columns of a row, kCount of them at a time.
   struct Parts {
     // A warp of 16 rows has registers for no more: it holds the other eight rows' results.
     static constexpr int kCount = Shape::kRowTiles == 1 ? 8 : 2;
     float2 states[kCount];
     float4 values[kCount];
   };
-  // Parts `first` on; of one that there is not, the last.
+  // Loads the parts from `first` on. In place of a part that does not exist it loads the last one.
   __device__ void LoadParts(const DecodeItem& item, int32_t first, int32_t row, int column_quad,
                             Parts& parts) const {
 #pragma unroll
@@ -108,7 +108,7 @@ class DecodeResults {
           __ldcg(reinterpret_cast<const float4*>(p_.partial_out) + from * kQuads + column_quad);
     }
   }
-  // All parts, of which the first are in `parts`, and then `own`.
+  // Adds all parts, then `own`. `parts` holds the first of them.
   __device__ CombinedQuad AddParts(const DecodeItem& item, int32_t row, int column_quad,
                                    Parts& parts, const CombinedQuad& own) const {
     CombinedQuad all;
@@ -158,7 +158,7 @@ class DecodeResults {
       }
     }
   }
-  // What the warps of a split have left of four columns of a row.
+  // Combines the results that the warps of a split have left for four columns of a row.
   __device__ CombinedQuad CombineWarps(int split, int in_pass, int column_quad) const {
     const int pass_rows = p_.layout.pass_rows;
     CombinedQuad quad;

@@ -1,0 +1,84 @@
+// AccessLog: one line for each call that has ended, put together by a thread of its own: no call
+// waits for the log. Each address has a rate of its own, so that one client's flood of calls leaves
+// the others' lines to be seen. Any thread adds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "kernels/base/clock.h"
+#include "server/observe/log/access_entry.h"
+#include "server/observe/log/log_setup.h"
+
+namespace quire {
+
+class AccessLog {
+ public:
+  // Of calls of one address within a second; what is beyond is counted in one line. Fewer of those
+  // that ended with an error: nobody fills the log with refusals.
+  static constexpr int64_t kMaxLinesPerSecond = 1000;
+  static constexpr int64_t kMaxErrorsPerSecond = 20;
+  // Addresses with a rate of their own; all further ones of a second share one.
+  static constexpr size_t kMaxAddresses = 1024;
+  // Entries that wait for the thread; further ones are counted in one line.
+  static constexpr size_t kMaxWaiting = 8192;
+
+  // Writes to the logger kAccessLogger of SetUpLog.
+  explicit AccessLog(LogFormat format);
+  // Gives each line, without its end, to `write`, on the log's thread.
+  AccessLog(LogFormat format, std::function<void(const std::string& line)> write);
+  // Writes what waits.
+  ~AccessLog();
+  AccessLog(const AccessLog&) = delete;
+  AccessLog& operator=(const AccessLog&) = delete;
+
+  // `now` is when the call ended.
+  void Add(AccessEntry entry, absl::Time now);
+
+ private:
+  // Lines of one address within the second.
+  struct Rate {
+    int64_t num_lines = 0;
+    int64_t num_errors = 0;
+    int64_t num_omitted = 0;
+  };
+  // What is said instead of lines.
+  struct Omitted {
+    int64_t num_errors = 0;
+    int64_t num_lines = 0;    // of calls without an error, beyond their address's rate
+    int64_t num_waiting = 0;  // beyond kMaxWaiting
+    // The address that had most left out within a second.
+    std::string most_of;
+    int64_t num_of_most = 0;
+    bool any() const { return num_errors + num_lines + num_waiting > 0; }
+  };
+
+  void Run();
+  // Whether the call's address has a line left in this second.
+  bool HasRate(const AccessEntry& entry, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountOmitted(int64_t Omitted::*kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteOmitted(const Omitted& omitted) const;
+
+  const LogFormat format_;
+  const std::function<void(const std::string& line)> write_;
+
+  absl::Mutex mutex_;
+  MonotonicCondVar news_;
+  std::vector<AccessEntry> waiting_ ABSL_GUARDED_BY(mutex_);
+  Omitted omitted_ ABSL_GUARDED_BY(mutex_);       // since they were last written
+  absl::Time count_due_ ABSL_GUARDED_BY(mutex_);  // when what is omitted is to be written
+  absl::Time second_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // that rates_ is about
+  absl::flat_hash_map<std::string, Rate> rates_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::thread thread_;  // the last member: it uses all others
+};
+
+}  // namespace quire

@@ -1,0 +1,18 @@
+// RenderStatus: what the status page shows, as JSON: numbers of this moment, and counters of which
+// the page makes rates and percentiles by asking twice. Any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/observe/log/recent_requests.h"
+#include "server/observe/metrics/render_metrics.h"
+
+namespace quire {
+
+// `num_ended`: how often RenderRecentRequests would have had something new.
+std::string RenderStatus(const MetricSources& sources, uint64_t num_ended);
+
+std::string RenderRecentRequests(const std::vector<RecentRequests::Request>& requests);
+
+}  // namespace quire

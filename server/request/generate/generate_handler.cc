@@ -1,0 +1,207 @@
+#include "server/request/generate/generate_handler.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "engine/engine.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/status_macros.h"
+#include "server/request/generate/prompt_message.h"
+#include "server/request/limits.h"
+#include "server/request/parameters.h"
+#include "server/request/request_fuel.h"
+#include "server/request/retry_pushback.h"
+
+namespace quire {
+
+absl::Status GenerateHandler::CheckRoom(const Principal& principal,
+                                        int64_t num_continuations) const {
+  const absl::Status status = parts_.engine->CheckRoom(FlowOf(principal), num_continuations);
+  if (!status.ok()) parts_.metrics->CountRefusal(RefusalOf(status.code()));
+  return WithRetryPushback(status);
+}
+
+void GenerateHandler::Start(Caller caller, v1::GenerateRequest message,
+                            std::unique_ptr<AnswerWriter> writer) {
+  std::vector<ListedRequest> list;
+  list.push_back({std::move(message), caller.token, std::move(writer)});
+  StartAll(std::move(caller), std::move(list));
+}
+
+void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
+  auto batch = std::make_shared<Batch>();
+  batch->principal = std::move(caller.principal);
+  batch->token = std::move(caller.token);
+  batch->requests.reserve(list.size());
+  const absl::Time now = MonotonicNow();
+  for (ListedRequest& listed : list) {
+    Pending& pending = batch->requests.emplace_back();
+    pending.token = std::move(listed.token);
+    if (caller.is_id_of_call) pending.id_in_use = IdInUse::kMakeAnother;
+    pending.message = std::move(listed.message);
+    pending.access.model = pending.message.model();
+    pending.writer = std::move(listed.writer);
+    pending.arrived = now;
+    if (parts_.exporter != nullptr) pending.trace = parts_.exporter->Record(caller.trace, now);
+  }
+  size_t num_bytes = 0;
+  for (Pending& pending : batch->requests) {
+    if (const absl::Status checked = Check(*batch->principal, pending); !checked.ok()) {
+      // What a principal may have at a time is all that can be exhausted so early.
+      Refuse(*batch, WithRetryPushback(checked),
+             absl::IsResourceExhausted(checked) ? std::optional(RefusalReason::kPrincipalLimit)
+                                                : std::nullopt);
+      return;
+    }
+    pending.num_bytes = pending.message.ByteSizeLong();
+    num_bytes += pending.num_bytes;
+  }
+  if (num_bytes <= kMaxInlineBytes) {
+    TokenizeAndSubmit(*batch);
+    return;
+  }
+  size_t num_memory_bytes = 0;
+  for (const Pending& pending : batch->requests) {
+    num_memory_bytes += pending.message.SpaceUsedLong();
+  }
+  parts_.work_pool->Add({.num_bytes = num_memory_bytes,
+                         .token = batch->token,
+                         .cost = std::move(caller.cost),
+                         .run = [this, batch](const absl::Status& status) {
+                           if (status.ok()) {
+                             TokenizeAndSubmit(*batch);
+                           } else {
+                             Refuse(*batch, status);
+                           }
+                         }});
+}
+
+absl::Status GenerateHandler::Check(const Principal& principal, Pending& pending) {
+  if (pending.message.has_messages()) {
+    RETURN_IF_ERROR(CheckMessages(pending.message.messages()));
+  }
+  ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, seeds_.Next()));
+  RETURN_IF_ERROR(ApplyPrincipal(principal, &pending.job));
+  ASSIGN_OR_RETURN(pending.lease,
+                   parts_.registry->Enter(principal, pending.job.client_id, pending.token,
+                                          pending.arrived, pending.id_in_use));
+  if (pending.trace != nullptr) {
+    RequestTrace& trace = *pending.trace;
+    trace.is_chat = pending.message.has_messages();
+    trace.request_id = pending.lease.request_id();
+    trace.model =
+        pending.message.model().empty() ? parts_.model->served_names[0] : pending.message.model();
+    trace.sampling = pending.job.request.sampling;
+  }
+  return absl::OkStatus();
+}
+
+void GenerateHandler::TokenizeAndSubmit(Batch& batch) {
+  absl::Status status = Tokenize(batch);
+  if (status.ok()) status = Submit(batch);
+  if (!status.ok()) Refuse(batch, WithRetryPushback(status));
+}
+
+absl::Status GenerateHandler::Tokenize(Batch& batch) {
+  for (Pending& pending : batch.requests) {
+    if (batch.token->cancelled() || pending.token->cancelled()) {
+      return absl::CancelledError("cancelled before it began");
+    }
+    RequestFuel fuel(pending.num_bytes, pending.message.messages().messages_size(),
+                     batch.token.get());
+    ASSIGN_OR_RETURN(std::vector<TokenId> prompt,
+                     EncodePrompt(pending.message, *parts_.encoder, *parts_.model, &fuel));
+    RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GenerateHandler::Submit(Batch& batch) {
+  std::vector<std::unique_ptr<AnswerBuilder>> builders;
+  std::vector<Request> requests;
+  RETURN_IF_ERROR(CheckPromptLogprobs(batch));
+  for (Pending& pending : batch.requests) {
+    pending.writer->TakePrompt(pending.job.request.prompt);
+    pending.job.request.arrived = pending.arrived;
+    if (pending.trace != nullptr) {
+      pending.trace->max_tokens = pending.job.request.stop.max_tokens;
+      pending.trace->num_prompt_tokens = static_cast<int64_t>(pending.job.request.prompt.size());
+    }
+    builders.push_back(std::make_unique<AnswerBuilder>(parts_.encoder->tokenizer(), pending.job,
+                                                       pending.lease.request_id()));
+    requests.push_back(std::move(pending.job.request));
+  }
+  ASSIGN_OR_RETURN(auto streams, parts_.engine->Submit(std::move(requests), parts_.pump));
+  std::vector<std::shared_ptr<CancelToken>> tokens;
+  for (size_t i = 0; i < streams.size(); ++i) {
+    tokens.push_back(batch.requests[i].token);
+    HandOver(batch, i, std::move(builders[i]), std::move(streams[i]));
+  }
+  if (tokens.size() == 1 && tokens[0] == batch.token) return absl::OkStatus();
+  const auto each = [tokens = std::move(tokens)](void (CancelToken::*end)()) {
+    for (const auto& token : tokens) ((*token).*end)();
+  };
+  batch.token->Bind([each] { each(&CancelToken::Cancel); },
+                    [each] { each(&CancelToken::Abandon); });
+  return absl::OkStatus();
+}
+
+// What is known to become too large is not begun.
+absl::Status GenerateHandler::CheckPromptLogprobs(const Batch& batch) {
+  // Its id and value, at least.
+  constexpr size_t kLogprobBytes = 8;
+  size_t num_bytes = 0;
+  for (const Pending& pending : batch.requests) {
+    const Request& request = pending.job.request;
+    const int64_t num_each = int64_t{1} + request.sampling.prompt_logprobs;
+    num_bytes += static_cast<size_t>(num_each) * request.prompt.size() * kLogprobBytes;
+  }
+  return num_bytes <= kMaxAnswerBytes ? absl::OkStatus() : AnswerTooLarge();
+}
+
+// From here on the writer is the output thread's to end.
+void GenerateHandler::HandOver(Batch& batch, size_t index, std::unique_ptr<AnswerBuilder> builder,
+                               std::shared_ptr<OutputStream> stream) {
+  Pending& pending = batch.requests[index];
+  const RequestId id = stream->request_id();
+  spdlog::debug("request {} of {} is engine request {}", pending.lease.request_id(),
+                pending.lease.principal(), id);
+  RunningRequest running;
+  running.stream = std::move(stream);
+  running.builder = std::move(builder);
+  running.writer = std::move(pending.writer);
+  running.access = std::move(pending.access);
+  running.lease = std::move(pending.lease);
+  running.answer_size = batch.answer_size;
+  if (pending.trace != nullptr) {
+    pending.trace->continuations.resize(running.stream->num_continuations());
+    running.trace = std::move(pending.trace);
+  }
+  parts_.pump->Add(std::move(running));
+  pending.token->Bind([engine = parts_.engine, id] { engine->Cancel(id); },
+                      [engine = parts_.engine, pump = parts_.pump, id] {
+                        engine->Cancel(id);
+                        pump->Abandon(id);
+                      });
+}
+
+void GenerateHandler::Refuse(Batch& batch, const absl::Status& status,
+                             std::optional<RefusalReason> reason) {
+  for (Pending& pending : batch.requests) {
+    parts_.metrics->CountRefusal(reason.value_or(RefusalOf(status.code())));
+    pending.lease = {};  // before the client can know that its id is free
+    if (pending.trace != nullptr) {
+      pending.trace->End(status.code(), MonotonicNow());
+      pending.trace.reset();
+    }
+  }
+  spdlog::debug("{} request(s) of {} end before the engine has them: {}", batch.requests.size(),
+                batch.principal->name, absl::StatusCodeToString(status.code()));
+  for (Pending& pending : batch.requests) {
+    pending.writer->End(status, std::move(pending.access));
+    pending.writer.reset();
+  }
+}
+
+}  // namespace quire

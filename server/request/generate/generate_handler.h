@@ -1,0 +1,117 @@
+// GenerateHandler: the way of a generate request into the engine, whatever the transport: check,
+// tokenize, submit, hand over to the output thread. Any thread may start requests.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "quire/v1/inference.pb.h"
+#include "server/auth/principal.h"
+#include "server/observe/metrics/server_metrics.h"
+#include "server/observe/trace/trace_exporter.h"
+#include "server/request/answer_size.h"
+#include "server/request/cancel_token.h"
+#include "server/request/generate/prompt_encoder.h"
+#include "server/request/generate/work_pool.h"
+#include "server/request/generation_job.h"
+#include "server/request/model_facts.h"
+#include "server/request/output/answer_writer.h"
+#include "server/request/output/output_pump.h"
+#include "server/request/request_registry.h"
+#include "server/request/request_seeds.h"
+
+namespace quire {
+
+class Engine;
+
+// Who makes requests with one call.
+struct Caller {
+  std::shared_ptr<const Principal> principal;
+  std::shared_ptr<CancelToken> token;  // cancels all of them at any time
+  std::shared_ptr<CallCost> cost;      // is charged for work on other threads
+  TraceContext trace;                  // as TraceOf says
+  // The request's id comes with the call, not with the request: proxies and clients that try again
+  // may send it more than once, so while it is in use another one is made from it.
+  bool is_id_of_call = false;
+};
+
+// One request of several.
+struct ListedRequest {
+  v1::GenerateRequest message;
+  std::shared_ptr<CancelToken> token;  // cancels this one; that of its caller if there is no other
+  std::unique_ptr<AnswerWriter> writer;
+};
+
+class GenerateHandler {
+ public:
+  // All parts must outlive the handler and every request it has started.
+  struct Parts {
+    Engine* engine;
+    OutputPump* pump;
+    RequestRegistry* registry;
+    WorkPool* work_pool;
+    const PromptEncoder* encoder;
+    const ModelFacts* model;
+    std::optional<uint64_t> seed;  // of requests that bring none
+    ServerMetrics* metrics;
+    TraceExporter* exporter = nullptr;  // null: nothing is recorded
+  };
+  explicit GenerateHandler(const Parts& parts) : parts_(parts), seeds_(parts.seed) {}
+
+  // Whether the engine has room for so many continuations of `principal` now: for any at all before
+  // a message is even read, and for as many as it asks for before its requests are made, so that
+  // refusing costs next to nothing. RESOURCE_EXHAUSTED with retry advice, UNAVAILABLE; of more
+  // than ever fits INVALID_ARGUMENT.
+  absl::Status CheckRoom(const Principal& principal, int64_t num_continuations = 1) const;
+
+  // The trace of the requests of a call whose caller sent `callers`.
+  TraceContext TraceOf(const TraceContext& callers) const {
+    return parts_.exporter != nullptr ? parts_.exporter->TraceOf(callers) : callers;
+  }
+
+  // Starts a request; its answer goes to `writer`, which is ended exactly once, perhaps before this
+  // returns.
+  void Start(Caller caller, v1::GenerateRequest message, std::unique_ptr<AnswerWriter> writer);
+
+  // The same for a list of requests, which the engine takes together or not at all: an error that
+  // keeps one of them from beginning is told to the writers of all.
+  void StartAll(Caller caller, std::vector<ListedRequest> list);
+
+ private:
+  // A request on its way to the engine.
+  struct Pending {
+    std::shared_ptr<CancelToken> token;
+    IdInUse id_in_use = IdInUse::kRefuse;
+    v1::GenerateRequest message;
+    size_t num_bytes = 0;  // of the message
+    absl::Time arrived;
+    RecordedTrace trace;  // null: not recorded
+    GenerationJob job;
+    std::unique_ptr<AnswerWriter> writer;
+    AccessEntry access;
+    RequestRegistry::Lease lease;
+  };
+  // Those of one call.
+  struct Batch {
+    std::shared_ptr<const Principal> principal;
+    std::shared_ptr<CancelToken> token;
+    std::vector<Pending> requests;
+    const std::shared_ptr<AnswerSize> answer_size = std::make_shared<AnswerSize>();
+  };
+
+  absl::Status Check(const Principal& principal, Pending& pending);
+  void TokenizeAndSubmit(Batch& batch);
+  absl::Status Tokenize(Batch& batch);
+  absl::Status Submit(Batch& batch);
+  static absl::Status CheckPromptLogprobs(const Batch& batch);
+  void HandOver(Batch& batch, size_t index, std::unique_ptr<AnswerBuilder> builder,
+                std::shared_ptr<OutputStream> stream);
+  void Refuse(Batch& batch, const absl::Status& status,
+              std::optional<RefusalReason> reason = std::nullopt);
+
+  const Parts parts_;
+  RequestSeeds seeds_;
+};
+
+}  // namespace quire

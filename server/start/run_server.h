@@ -1,0 +1,22 @@
+// The life of a quire-server process: parses the settings, starts the server, serves until a signal
+// or a failure, drains. The calling thread, the process's first, only waits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/start/server.h"
+
+namespace quire {
+
+// Taking everything down after the drain, beside what the drain has left of --shutdown-timeout:
+// longer means that something hangs.
+inline constexpr absl::Duration kTeardownLimit = absl::Seconds(5);
+
+// `args` without the program's name. Returns an exit code of server/base/exit_code.h, or does not
+// return when what has failed may hang.
+int RunServer(const std::vector<std::string>& args, BackendOpener open_backend,
+              absl::Duration teardown_limit = kTeardownLimit);
+
+}  // namespace quire

@@ -1,0 +1,28 @@
+// Routes that take JSON bodies: read where they hold up nobody. Any thread.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/call/http_call.h"
+#include "server/call/http_route.h"
+#include "server/request/generate/serving_context.h"
+
+namespace quire {
+
+// Work on a body: at once for a short one, else in the pool.
+HttpRoute BodyRoute(std::string path, const ServingContext& context,
+                    std::function<void(const HttpCallRef& call, const std::string& body)> work);
+
+// The same for what generates: whom the engine has no room for is refused before the body is read.
+HttpRoute GenerateRoute(std::string path, const ServingContext& context,
+                        std::function<void(const HttpCallRef& call, const std::string& body)> work);
+
+// The same for what is answered at once with JSON.
+HttpRoute ConvertRoute(
+    std::string path, const ServingContext& context,
+    std::function<absl::StatusOr<std::string>(const HttpCall& call, const std::string& body)>
+        convert);
+
+}  // namespace quire

@@ -1,0 +1,34 @@
+// The fields that completions, chats and responses have in common, with vLLM's further ones, in
+// terms of quire.v1.GenerateRequest. Pure functions; any thread. What is wrong is the reader's
+// status.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "quire/v1/inference.pb.h"
+#include "server/surfaces/openai/field_reader.h"
+#include "server/surfaces/openai/json_tree.h"
+
+namespace quire {
+
+// The body of a request, which must be an object.
+absl::StatusOr<JsonTree> ParseBody(std::string_view body);
+
+// All but the prompt, how many tokens, and how the answer looks. A request that brings no id gets
+// one with this beginning.
+v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix,
+                               absl::string_view asked_id);
+
+// Out of range stays out of range.
+template <typename Int>
+Int Clamp(int64_t value) {
+  return static_cast<Int>(
+      std::clamp<int64_t>(value, std::numeric_limits<Int>::min(), std::numeric_limits<Int>::max()));
+}
+
+}  // namespace quire

@@ -1,0 +1,33 @@
+// DroppedFields: which members of requests nobody has read, told in the log: whoever misspells a
+// field finds it there. Each name once and not endlessly many, so that no client can fill the log.
+// Any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "server/surfaces/openai/field_reader.h"
+
+namespace quire {
+
+class DroppedFields {
+ public:
+  static constexpr size_t kMaxNames = 64;
+
+  // The one of the process.
+  static DroppedFields& Log();
+
+  // Of an object that has been read. One line for what is new in it; empty if nothing is.
+  std::string LineFor(const FieldReader& fields);
+  // The same, into the log.
+  void Tell(const FieldReader& fields);
+
+ private:
+  absl::Mutex mutex_;
+  absl::flat_hash_set<std::string> told_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire

@@ -1,0 +1,118 @@
+#include "server/surfaces/openai/field_reader.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "server/request/field_error.h"
+
+namespace quire {
+
+const JsonTree* FieldReader::Find(absl::string_view key) const {
+  const JsonTree* member = object_.Find(key);
+  if (member != nullptr) is_read_[IndexOf(*member)] = true;
+  return member;
+}
+
+bool FieldReader::Fail(absl::string_view key, absl::string_view sentence) {
+  if (status_.ok()) status_ = InvalidField(absl::StrCat(prefix_, key), sentence);
+  return false;
+}
+
+void FieldReader::Refuse(absl::string_view key, absl::string_view sentence) {
+  if (Find(key) != nullptr) Fail(key, sentence);
+}
+
+void FieldReader::RefuseUnlessEmpty(absl::string_view key, absl::string_view sentence) {
+  const JsonTree* value = Find(key);
+  const bool is_empty = value == nullptr || (value->is_text() && value->text.empty());
+  if (!is_empty) Fail(key, sentence);
+}
+
+void FieldReader::RefuseUnlessFalse(absl::string_view key, absl::string_view sentence) {
+  if (Bool(key).value_or(false)) Fail(key, sentence);
+}
+
+std::vector<std::string> FieldReader::Unread() const {
+  std::vector<std::string> unread;
+  for (const std::string& key : object_.keys) {
+    const JsonTree* member = object_.Find(key);
+    if (member != nullptr && !is_read_[IndexOf(*member)]) unread.push_back(key);
+  }
+  return unread;
+}
+
+std::optional<int64_t> FieldReader::Int(absl::string_view key) {
+  const JsonTree* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  constexpr double kExact = 9e15;
+  if (value->kind == JsonTree::Kind::kInteger) return value->integer;
+  if (value->kind == JsonTree::Kind::kFloat && value->number > -kExact && value->number < kExact &&
+      static_cast<double>(static_cast<int64_t>(value->number)) == value->number) {
+    return static_cast<int64_t>(value->number);
+  }
+  Fail(key, "is not an integer");
+  return std::nullopt;
+}
+
+std::optional<double> FieldReader::Number(absl::string_view key) {
+  const JsonTree* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_number()) return value->number;
+  Fail(key, "is not a number");
+  return std::nullopt;
+}
+
+std::optional<bool> FieldReader::Bool(absl::string_view key) {
+  const JsonTree* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->kind == JsonTree::Kind::kBool) return value->integer != 0;
+  Fail(key, "is neither true nor false");
+  return std::nullopt;
+}
+
+std::optional<std::string> FieldReader::Text(absl::string_view key) {
+  const JsonTree* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_text()) return value->text;
+  Fail(key, "is not a text");
+  return std::nullopt;
+}
+
+std::vector<std::string> FieldReader::Texts(absl::string_view key) {
+  const JsonTree* value = Find(key);
+  if (value == nullptr) return {};
+  if (value->is_text()) return {value->text};
+  std::vector<std::string> texts;
+  for (const JsonTree& item : value->items) {
+    if (item.is_text()) texts.push_back(item.text);
+  }
+  if (!value->is_list() || texts.size() != value->items.size()) {
+    Fail(key, "is neither a text nor a list of texts");
+  }
+  return texts;
+}
+
+std::vector<uint32_t> FieldReader::TokenIds(absl::string_view key) {
+  const JsonTree* value = Find(key);
+  if (value == nullptr) return {};
+  std::optional<std::vector<uint32_t>> ids = ToTokenIds(*value);
+  if (!ids.has_value()) Fail(key, "is not a list of token ids");
+  return std::move(ids).value_or(std::vector<uint32_t>());
+}
+
+std::optional<std::vector<uint32_t>> ToTokenIds(const JsonTree& list) {
+  if (list.kind == JsonTree::Kind::kIds) return list.ids;
+  if (!list.is_list()) return std::nullopt;
+  std::vector<uint32_t> ids;
+  ids.reserve(list.items.size());
+  for (const JsonTree& item : list.items) {
+    if (item.kind != JsonTree::Kind::kInteger || item.integer < 0 ||
+        item.integer > std::numeric_limits<uint32_t>::max()) {
+      return std::nullopt;
+    }
+    ids.push_back(static_cast<uint32_t>(item.integer));
+  }
+  return ids;
+}
+
+}  // namespace quire

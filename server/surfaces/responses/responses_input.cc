@@ -1,0 +1,211 @@
+#include "server/surfaces/responses/responses_input.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "server/surfaces/openai/chat_messages.h"
+#include "server/surfaces/openai/chat_tools.h"
+#include "server/surfaces/openai/template_kwargs.h"
+
+namespace quire {
+
+namespace {
+
+// The texts of a reasoning's parts, one below the other; false for any other part.
+bool JoinTexts(const JsonTree& content, std::string* joined) {
+  if (content.is_text()) {
+    *joined = content.text;
+    return true;
+  }
+  for (size_t i = 0; i < content.items.size(); ++i) {
+    const JsonTree* type = content.items[i].Find("type");
+    const JsonTree* text = content.items[i].Find("text");
+    const bool is_text = type != nullptr && text != nullptr && text->is_text() &&
+                         (type->text == "reasoning_text" || type->text == "text");
+    if (!is_text) return false;
+    absl::StrAppend(joined, i == 0 ? "" : "\n", text->text);
+  }
+  return content.is_list();
+}
+
+JsonTree NewObject() { return {.kind = JsonTree::Kind::kObject}; }
+JsonTree NewList() { return {.kind = JsonTree::Kind::kList}; }
+
+class InputReader {
+ public:
+  InputReader(FieldReader* fields, v1::Messages* messages)
+      : fields_(*fields), messages_(*messages) {}
+
+  void AddItem(const JsonTree& item, const std::string& field) {
+    const JsonTree* type = item.Find("type");
+    const std::string kind = type != nullptr ? type->text : "message";
+    if (!item.is_object()) {
+      fields_.Fail(field, "is not an object");
+    } else if (kind == "message") {
+      AddMessage(item, field);
+    } else if (kind == "reasoning") {
+      AddReasoning(item, field);
+    } else if (kind == "function_call") {
+      AddCall(item, field);
+    } else if (kind == "function_call_output") {
+      AddOutput(item, field);
+    } else {
+      fields_.Fail(field + ".type",
+                   "this server reads items of type message, reasoning, function_call and "
+                   "function_call_output; leave out the others");
+    }
+  }
+
+  // After the last item.
+  void Close() {
+    if (open_ == nullptr) return;
+    DecodeArguments(&calls_, &num_values_);
+    if (!calls_.items.empty()) AddMember(&extra_, "tool_calls", std::exchange(calls_, NewList()));
+    if (!extra_.items.empty()) open_->set_extra_json(ToJson(extra_));
+    extra_ = NewObject();
+    open_ = nullptr;
+  }
+
+ private:
+  void AddMessage(const JsonTree& item, const std::string& field) {
+    const JsonTree* role = item.Find("role");
+    const JsonTree* content = item.Find("content");
+    if (role == nullptr || !role->is_text()) {
+      fields_.Fail(field + ".role", "is missing");
+      return;
+    }
+    Open(role->text);
+    if (content == nullptr || content->is_null()) {
+      fields_.Fail(field + ".content", "is missing");
+    } else {
+      FillContent(fields_, field + ".content", *content, open_, &extra_);
+    }
+  }
+
+  // A new message, which may get further members.
+  void Open(const std::string& role) {
+    Close();
+    open_ = messages_.add_messages();
+    open_->set_role(role);
+    open_->set_content("");
+    const std::string reasoning = std::exchange(reasoning_, "");
+    if (!reasoning.empty() && role == "assistant") {
+      AddMember(&extra_, "reasoning_content", TextTree(reasoning));
+    }
+  }
+
+  // Text of the item; fails where it has none.
+  std::string Text(const JsonTree& item, const std::string& field, const char* key) {
+    const JsonTree* text = item.Find(key);
+    if (text != nullptr && text->is_text() && !text->text.empty()) return text->text;
+    fields_.Fail(absl::StrCat(field, ".", key), "is missing, or no text");
+    return "";
+  }
+
+  // It belongs to the assistant's message before it, together with its neighbours.
+  void AddCall(const JsonTree& item, const std::string& field) {
+    if (open_ == nullptr || open_->role() != "assistant" || !reasoning_.empty()) Open("assistant");
+    const std::string id = Text(item, field, "call_id");
+    std::string name = Text(item, field, "name");
+    if (const JsonTree* name_space = item.Find("namespace")) {
+      name = absl::StrCat(name_space->text, "__", name);
+    }
+    JsonTree function = NewObject();
+    AddMember(&function, "name", TextTree(name));
+    const JsonTree* arguments = item.Find("arguments");
+    if (arguments == nullptr || !arguments->is_text()) {
+      fields_.Fail(field + ".arguments", "is missing, or no text");
+    } else {
+      AddMember(&function, "arguments", *arguments);
+    }
+    JsonTree call = NewObject();
+    AddMember(&call, "id", TextTree(id));
+    AddMember(&call, "type", TextTree("function"));
+    AddMember(&call, "function", std::move(function));
+    calls_.items.push_back(std::move(call));
+    names_[id] = std::move(name);
+  }
+
+  void AddOutput(const JsonTree& item, const std::string& field) {
+    const std::string id = Text(item, field, "call_id");
+    Open("tool");
+    const JsonTree* output = item.Find("output");
+    if (output == nullptr || output->is_null()) {
+      fields_.Fail(field + ".output", "is missing");
+    } else {
+      FillContent(fields_, field + ".output", *output, open_, &extra_);
+    }
+    AddMember(&extra_, "tool_call_id", TextTree(id));
+    if (const auto name = names_.find(id); name != names_.end()) {
+      AddMember(&extra_, "name", TextTree(name->second));
+    }
+  }
+
+  // It belongs to the assistant's message that follows; of many models the template drops it.
+  void AddReasoning(const JsonTree& item, const std::string& field) {
+    reasoning_.clear();
+    const JsonTree* content = item.Find("content");
+    if (content != nullptr && !JoinTexts(*content, &reasoning_)) {
+      fields_.Fail(field + ".content", "is not a list of parts of type reasoning_text");
+    }
+  }
+
+  FieldReader& fields_;
+  v1::Messages& messages_;
+  std::string reasoning_;                                // before the next message
+  v1::Message* open_ = nullptr;                          // the last one, to which more may belong
+  JsonTree extra_ = NewObject();                         // of it
+  JsonTree calls_ = NewList();                           // likewise
+  size_t num_values_ = 0;                                // of JSON within texts
+  absl::flat_hash_map<std::string, std::string> names_;  // of the calls so far, by their ids
+};
+
+}  // namespace
+
+std::optional<std::string> ReasoningEffort(FieldReader& fields) {
+  const JsonTree* reasoning = fields.Find("reasoning");
+  if (reasoning == nullptr) return std::nullopt;
+  if (!reasoning->is_object()) {
+    fields.Fail("reasoning", "is not an object");
+    return std::nullopt;
+  }
+  FieldReader reader(*reasoning, "reasoning.");
+  for (const char* key : {"summary", "generate_summary"}) {
+    const std::optional<std::string> summary = reader.Text(key);
+    if (summary.value_or("auto") != "auto") {
+      reader.Fail(key, "this server summarizes no reasoning; leave it out, or say auto");
+    }
+  }
+  std::optional<std::string> effort = reader.Text("effort");
+  fields.Keep(reader.status());
+  return effort;
+}
+
+void FillInput(FieldReader& fields, v1::Messages* messages) {
+  if (auto instructions = fields.Text("instructions")) {
+    v1::Message* message = messages->add_messages();
+    message->set_role("system");
+    message->set_content(*std::move(instructions));
+  }
+  FillTemplateKwargs(fields, ReasoningEffort(fields), messages);
+  const JsonTree* input = fields.Find("input");
+  if (input == nullptr) {
+    fields.Fail("input", "is missing");
+  } else if (input->is_text()) {
+    v1::Message* message = messages->add_messages();
+    message->set_role("user");
+    message->set_content(input->text);
+  } else if (!input->is_list() || input->items.empty()) {
+    fields.Fail("input", "is neither a text nor a list of items");
+  } else {
+    InputReader reader(&fields, messages);
+    for (size_t i = 0; i < input->items.size(); ++i) {
+      reader.AddItem(input->items[i], absl::StrCat("input[", i, "]"));
+    }
+    reader.Close();
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,53 @@
+// Requests of OpenAI's responses in terms of quire.v1.GenerateRequest. What this server has not is
+// refused by name; nothing is stored. Pure functions; any thread. Errors carry the field as the
+// client named it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "quire/v1/inference.pb.h"
+#include "server/request/model_facts.h"
+#include "server/surfaces/responses/responses_tools.h"
+#include "server/text/answer/answer_parser.h"
+#include "server/text/answer/model_answers.h"
+
+namespace quire {
+
+// How the answer is to look.
+struct ResponsesFormat {
+  bool streams = false;
+  bool logprobs = false;
+  std::string id;  // "resp_...", of the answer and its request
+  // What to take the answer's text apart for, and whether it begins within reasoning, if the
+  // request says so.
+  AnswerOptions answer;
+  std::optional<bool> in_reasoning;
+  absl::flat_hash_map<std::string, NamespacedFunction> namespaced;
+  // What the answer says of the request again: members of an object.
+  std::string members;
+};
+
+struct ResponsesRequest {
+  ResponsesFormat format;
+  v1::GenerateRequest request;
+};
+
+// `asked_id` is the request's id where the body has none; empty: one is made.
+absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model,
+                                                const ModelAnswers& answers,
+                                                absl::string_view asked_id = "");
+
+// What /v1/responses/input_tokens counts.
+absl::StatusOr<v1::TokenizeRequest> ParseInputTokens(std::string_view body);
+
+// `status` of a request that was sound so far, with the field that it blames as clients of
+// responses know it.
+absl::Status InResponsesTerms(absl::Status status);
+
+}  // namespace quire

@@ -1,0 +1,68 @@
+#include "server/surfaces/responses/responses_routes.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "server/observe/log/json_text.h"
+#include "server/request/generate/generate_handler.h"
+#include "server/request/generate/tokenize.h"
+#include "server/surfaces/openai/body_routes.h"
+#include "server/surfaces/responses/responses_answer.h"
+#include "server/surfaces/responses/responses_request.h"
+
+namespace quire {
+
+namespace {
+
+void Start(const ServingContext& context, const HttpCallRef& call, const std::string& body) {
+  absl::StatusOr<ResponsesRequest> request =
+      ParseResponses(body, *context.model, *context.answers, call->asked_id());
+  if (!request.ok()) {
+    call->Fail(request.status());
+    return;
+  }
+  const bool is_asked_id = request->format.id == call->asked_id();
+  context.generate->Start(
+      {call->principal(), call->token(), call->cost(), call->trace(), is_asked_id},
+      std::move(request->request),
+      std::make_unique<ResponsesAnswer>(call, std::move(request->format), context.answers));
+}
+
+absl::StatusOr<std::string> CountTokens(const ServingContext& context, const HttpCall& call,
+                                        const std::string& body) {
+  ASSIGN_OR_RETURN(const v1::TokenizeRequest request, ParseInputTokens(body));
+  const absl::StatusOr<TokenizedPrompt> prompt =
+      TokenizePrompt(request, *context.encoder, call.token().get());
+  if (!prompt.ok()) return InResponsesTerms(prompt.status());
+  return absl::StrCat(
+      "{\"object\": \"response.input_tokens\", \"input_tokens\": ", prompt->ids.size(), "}");
+}
+
+// Whoever asks for a response of before.
+HttpRoute StoredRoute(std::string method) {
+  return {std::move(method), "/v1/responses/*", Role::kInference,
+          [](const HttpCallRef& call, const HttpRequest& request) {
+            const std::string id = request.rest.substr(0, request.rest.find('/'));
+            call->AnswerNow(ErrorAnswer(404, absl::StrCat("response with id ", JsonString(id),
+                                                          " not found: this server stores none")));
+          }};
+}
+
+}  // namespace
+
+std::vector<HttpRoute> ResponsesRoutes(const ServingContext& context) {
+  std::vector<HttpRoute> routes;
+  routes.push_back(GenerateRoute(
+      "/v1/responses", context,
+      [context](const HttpCallRef& call, const std::string& body) { Start(context, call, body); }));
+  routes.push_back(ConvertRoute("/v1/responses/input_tokens", context,
+                                [context](const HttpCall& call, const std::string& body) {
+                                  return CountTokens(context, call, body);
+                                }));
+  for (const char* method : {"GET", "DELETE", "POST"}) routes.push_back(StoredRoute(method));
+  return routes;
+}
+
+}  // namespace quire

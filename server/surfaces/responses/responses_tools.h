@@ -1,0 +1,27 @@
+// The tools of a response in a chat's terms. What only OpenAI's own servers run is left out or
+// refused by name. Pure functions; any thread. What is wrong is the reader's status.
+#pragma once
+
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/surfaces/openai/field_reader.h"
+#include "server/surfaces/openai/json_tree.h"
+
+namespace quire {
+
+// Functions that came in a namespace have a name of their own for the model: of both.
+struct NamespacedFunction {
+  std::string name_space;
+  std::string name;
+};
+
+struct ResponsesTools {
+  JsonTree chat;     // an object of the fields that chats read of tools
+  std::string json;  // the list that the answer repeats
+  absl::flat_hash_map<std::string, NamespacedFunction> namespaced;  // by the model's name
+};
+
+ResponsesTools ReadTools(FieldReader& fields);
+
+}  // namespace quire
