@@ -131,7 +131,8 @@ void AnswerCollector::Add(AnswerPart part) {
     AddTokens(std::move(delta->logprobs), choice.mutable_logprobs());
   } else {
     auto& finished = std::get<Finished>(part);
-    *ChoiceAt(finished.index).mutable_finished() = ToMessage(std::move(finished));
+    v1::Choice& choice = ChoiceAt(finished.index);
+    *choice.mutable_finished() = ToMessage(std::move(finished));
   }
 }
 
