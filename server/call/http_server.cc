@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/call/shown_credentials.h"
 #include "server/request/field_error.h"
 #include "server/request/limits.h"
 #include "server/request/retry_pushback.h"
@@ -17,20 +18,6 @@
 namespace quire {
 
 namespace {
-
-// What the request shows of its caller.
-Credentials ShownCredentials(const RequestHead& head, HttpStream& stream) {
-  Credentials credentials;
-  credentials.peer = stream.connection().peer();
-  if (const absl::string_view header = head.Find("authorization"); !header.empty()) {
-    // What another scheme shows is a wrong key: no more, where none is wanted.
-    credentials.bearer_token = BearerToken(header).value_or("");
-  }
-  if (const std::optional<std::string>& name = stream.connection().client_name()) {
-    credentials.certificate_name = *name;
-  }
-  return credentials;
-}
 
 // Whether a browser that asks for `host`, "localhost:8000", can only mean an address by it. A name
 // of somebody else's domain may have been made to mean this machine after the browser had loaded a

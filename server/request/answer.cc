@@ -4,10 +4,10 @@ namespace quire {
 
 namespace {
 
-size_t NumBytes(const std::vector<AnswerToken>& tokens) {
+size_t NumBytesOf(const std::vector<AnswerToken>& tokens, const PartBytes& bytes) {
   size_t num_bytes = 0;
   for (const AnswerToken& token : tokens) {
-    num_bytes += sizeof(token) + token.bytes.size() + token.top.size() * sizeof(TopToken);
+    num_bytes += bytes.token + token.bytes.size() + token.top.size() * bytes.top;
     for (const TopToken& top : token.top) num_bytes += top.bytes.size();
   }
   return num_bytes;
@@ -15,14 +15,14 @@ size_t NumBytes(const std::vector<AnswerToken>& tokens) {
 
 }  // namespace
 
-size_t NumBytes(const AnswerPart& part) {
-  size_t num_bytes = sizeof(part);
+size_t NumBytes(const AnswerPart& part, const PartBytes& bytes) {
+  size_t num_bytes = bytes.part;
   if (const auto* started = std::get_if<Started>(&part)) {
-    num_bytes += started->prompt_token_ids.size() * sizeof(TokenId);
-    num_bytes += NumBytes(started->prompt_logprobs);
+    num_bytes += started->prompt_token_ids.size() * bytes.token_id;
+    num_bytes += NumBytesOf(started->prompt_logprobs, bytes);
   } else if (const auto* delta = std::get_if<Delta>(&part)) {
-    num_bytes += delta->text.size() + delta->token_ids.size() * sizeof(TokenId);
-    num_bytes += NumBytes(delta->logprobs);
+    num_bytes += delta->text.size() + delta->token_ids.size() * bytes.token_id;
+    num_bytes += NumBytesOf(delta->logprobs, bytes);
   }
   return num_bytes;
 }

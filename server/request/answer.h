@@ -73,8 +73,17 @@ struct Finished {
 
 using AnswerPart = std::variant<Started, Delta, Finished>;
 
-// How much memory a part takes, roughly.
-size_t NumBytes(const AnswerPart& part);
+// Bytes that a part takes in some form, roughly: each token with a logprob and each alternative
+// also take those of their bytes.
+struct PartBytes {
+  size_t part, token_id, token, top;
+};
+inline constexpr PartBytes kMemoryBytes = {sizeof(AnswerPart), sizeof(TokenId), sizeof(AnswerToken),
+                                           sizeof(TopToken)};
+inline constexpr PartBytes kMessageBytes = {4, 4, 24, 16};  // of protobuf
+inline constexpr PartBytes kJsonBytes = {0, 6, 64, 64};
+
+size_t NumBytes(const AnswerPart& part, const PartBytes& bytes);
 
 // As OpenAI and vLLM write it: "stop", "length", "abort".
 const char* FinishReasonName(FinishReason reason);

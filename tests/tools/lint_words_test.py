@@ -38,7 +38,7 @@ class LintWordsTest(unittest.TestCase):
     def test_what_stays(self):
         for path, text in [
             ("kernels/cuda/gemm/gemm.cc", "cublasLtMatmul(handle, &operation); CUBLASLT_MATMUL_DESC_TRANSA;"),
-            ("tools/bench/onednn_gemm.h", "dnnl::matmul::primitive_desc desc;"),
+            ("tools/bench/kernels/onednn_peer.cc", "dnnl::matmul::primitive_desc desc;"),
             ("server/text/chat/jinja/operators.cc", "constexpr size_t kProductLevel = 2;"),
             ("engine/model/config/model_config.cc", "// low enough that products of a few of them fit 64 bits"),
         ]:

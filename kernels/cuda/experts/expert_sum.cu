@@ -41,7 +41,7 @@ template <typename T, int kWidth, int kAhead>
 __global__ void __launch_bounds__(kSumThreads) SumOfExperts(const SumParams p) {
   ReleaseSuccessor();
   WaitForPredecessor();
-  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x) * kWidth;
+  const int64_t at = FirstElement(kWidth, kSumThreads);
   if (at >= p.size) return;
   for (int64_t token = blockIdx.y; token < p.num_tokens; token += gridDim.y) {
     const T* const row = static_cast<const T*>(p.rows) + token * p.top_k * p.rows_stride + at;
@@ -172,10 +172,8 @@ void LaunchSumOfExperts(const ExpertsLinearArgs& args, cudaStream_t stream) {
   const bool fits = args.add.empty() ? FitsVectors(p.size, {&args.rows, &args.out})
                                      : FitsVectors(p.size, {&args.rows, &args.out, &args.add});
   DispatchFloat(args.out.dtype(), fits, [&]<typename T, int kWidth>() {
-    const dim3 grid(static_cast<unsigned>(CeilDiv<int64_t>(p.size, kSumThreads * kWidth)),
-                    static_cast<unsigned>(std::min<int64_t>(p.num_tokens, 65535)));
-    LaunchKernel(p.top_k <= 4 ? SumOfExperts<T, kWidth, 4> : SumOfExperts<T, kWidth, 8>, grid,
-                 kSumThreads, 0, stream, p);
+    LaunchKernel(p.top_k <= 4 ? SumOfExperts<T, kWidth, 4> : SumOfExperts<T, kWidth, 8>,
+                 RowGrid(p.num_tokens, p.size, kWidth, kSumThreads), kSumThreads, 0, stream, p);
   });
 }
 

@@ -121,9 +121,15 @@ class TokenRouter {
     }
     return BestOfLanes(key, index);
   }
+  // Two lanes' keys are alike so rarely that the lowest index is looked for only then.
   static __device__ Best BestOfLanes(uint32_t key, uint32_t index) {
     const uint32_t most = __reduce_max_sync(~0u, key);
-    return {most, static_cast<int>(__reduce_min_sync(~0u, key == most ? index : uint32_t{kNone}))};
+    const bool is_best = key == most;
+    const unsigned int best = __ballot_sync(~0u, is_best);
+    const uint32_t first = (best & (best - 1)) == 0
+                               ? __shfl_sync(~0u, index, __ffs(best) - 1)
+                               : __reduce_min_sync(~0u, is_best ? index : uint32_t{kNone});
+    return {most, static_cast<int>(first)};
   }
 
   // Takes the keys from all but the best groups.
@@ -166,25 +172,13 @@ class TokenRouter {
     return best;
   }
 
-  // Of the lanes' candidates. Two are alike so rarely that the lowest is looked for only then.
-  static __device__ int IndexOfBest(const Candidate& candidate) {
-    const uint32_t most = __reduce_max_sync(~0u, candidate.key);
-    const bool is_best = candidate.key == most;
-    const unsigned int best = __ballot_sync(~0u, is_best);
-    const uint32_t index =
-        (best & (best - 1)) == 0
-            ? __shfl_sync(~0u, candidate.index, __ffs(best) - 1)
-            : __reduce_min_sync(~0u, is_best ? candidate.index : uint32_t{kNone});
-    return static_cast<int>(index);
-  }
-
   // Lane l keeps the l-th choice.
   __device__ int Choose() {
     int mine = 0;
     float weight = 0;
     Candidate candidate = FindCandidate();
     for (int choice = 0; choice < p_.rule.top_k; ++choice) {
-      const int expert = IndexOfBest(candidate);
+      const int expert = BestOfLanes(candidate.key, candidate.index).index;
       const float score = __shfl_sync(~0u, candidate.score, expert % kWarp);
       if (lane_ == choice) mine = expert, weight = score;
       if (lane_ != expert % kWarp) continue;

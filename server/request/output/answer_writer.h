@@ -25,7 +25,7 @@ class AnswerWriter {
   virtual bool KeepsAnswer() const { return false; }
 
   // If it keeps them: by how much a part lets the answer grow, roughly.
-  virtual size_t AnswerBytes(const AnswerPart& part) const { return NumBytes(part); }
+  virtual size_t AnswerBytes(const AnswerPart& part) const { return NumBytes(part, kMessageBytes); }
 
   // Begins to write a part. The next one comes only after `on_ready` was called, which may happen
   // on any thread, also inside Write, and also after the end.

@@ -27,7 +27,7 @@ int64_t CostOf(const SequenceEvent& event) {
 }  // namespace
 
 bool OutputPump::KeptAnswer::Add(const AnswerPart& part) {
-  const auto num_bytes = static_cast<int64_t>(NumBytes(part));
+  const auto num_bytes = static_cast<int64_t>(NumBytes(part, kMemoryBytes));
   if (!account_.Take(num_bytes)) return false;
   num_bytes_ += num_bytes;
   return true;

@@ -5,6 +5,7 @@
 
 #include "kernels/base/status_macros.h"
 #include "server/call/grpc_protocol.h"
+#include "server/call/shown_credentials.h"
 #include "server/surfaces/grpc/reflection_service.h"
 
 namespace quire {
@@ -26,20 +27,6 @@ std::vector<std::string> NamesOf(const std::vector<GrpcService>& services) {
 std::vector<std::string> With(std::vector<std::string> names, std::vector<std::string> more) {
   names.insert(names.end(), more.begin(), more.end());
   return names;
-}
-
-// What the request shows of its caller.
-Credentials ShownCredentials(const RequestHead& head, HttpStream& stream) {
-  Credentials credentials;
-  credentials.peer = stream.connection().peer();
-  if (const absl::string_view header = head.Find("authorization"); !header.empty()) {
-    // What another scheme shows is a wrong key: no more, where none is wanted.
-    credentials.bearer_token = BearerToken(header).value_or("");
-  }
-  if (const std::optional<std::string>& name = stream.connection().client_name()) {
-    credentials.certificate_name = *name;
-  }
-  return credentials;
 }
 
 }  // namespace

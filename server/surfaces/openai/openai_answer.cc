@@ -44,7 +44,7 @@ class OpenAiAnswer::Writer final : public AnswerWriter {
 
   void TakePrompt(absl::Span<const TokenId> prompt) override { answer_->TakePrompt(prompt); }
   bool KeepsAnswer() const override { return !answer_->format_.streams; }
-  size_t AnswerBytes(const AnswerPart& part) const override { return JsonBytes(part); }
+  size_t AnswerBytes(const AnswerPart& part) const override { return NumBytes(part, kJsonBytes); }
   void Write(AnswerPart part, const std::function<void()>& on_ready) override {
     if (answer_->Take(prompt_, part, on_ready)) on_ready();
   }

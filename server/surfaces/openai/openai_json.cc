@@ -181,17 +181,4 @@ std::string StopReasonJson(const Finished& finished) {
   return "null";
 }
 
-size_t JsonBytes(const AnswerPart& part) {
-  constexpr size_t kLogprobBytes = 64, kIdBytes = 6;
-  const auto of_tokens = [](const std::vector<AnswerToken>& tokens) {
-    size_t num = 0;
-    for (const AnswerToken& token : tokens) num += 1 + token.top.size();
-    return num * kLogprobBytes;
-  };
-  if (const auto* started = std::get_if<Started>(&part)) return of_tokens(started->prompt_logprobs);
-  const auto* delta = std::get_if<Delta>(&part);
-  if (delta == nullptr) return 0;
-  return delta->text.size() + delta->token_ids.size() * kIdBytes + of_tokens(delta->logprobs);
-}
-
 }  // namespace quire

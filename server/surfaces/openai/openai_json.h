@@ -50,7 +50,4 @@ std::string UsageJson(int64_t prompt_tokens, int64_t cached_tokens, int64_t comp
 // The stop string or token id that ended it, or null.
 std::string StopReasonJson(const Finished& finished);
 
-// How much of an answer's JSON this part becomes, roughly.
-size_t JsonBytes(const AnswerPart& part);
-
 }  // namespace quire

@@ -24,7 +24,7 @@ class ResponsesAnswer final : public AnswerWriter {
 
   void TakePrompt(absl::Span<const TokenId> prompt) override;
   bool KeepsAnswer() const override { return true; }  // the last events of a stream repeat it
-  size_t AnswerBytes(const AnswerPart& part) const override { return JsonBytes(part); }
+  size_t AnswerBytes(const AnswerPart& part) const override { return NumBytes(part, kJsonBytes); }
   void Write(AnswerPart part, const std::function<void()>& on_ready) override;
   void End(const absl::Status& status, AccessEntry access) override;
 

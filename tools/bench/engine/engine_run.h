@@ -48,8 +48,6 @@ absl::Status StartFailure(const absl::Status& status);
 // "Qwen3ForCausalLM (--shape qwen3-0.6b, random weights), bfloat16, context of 40960 tokens".
 std::string ModelText(const EngineFlags& flags, const ModelInfo& model);
 
-// Prints what is run, and returns what a result says of it: the machine, the model, the sampling
-// and its seed.
 struct EngineRun {
   std::string command;
   std::string what;  // ", in this process (no server)" is added
@@ -57,6 +55,8 @@ struct EngineRun {
   const SamplingFlags& sampling;
   uint64_t seed;
 };
+// Prints the run, and returns the members that a result has about it: the machine, the model, the
+// sampling and its seed.
 nlohmann::ordered_json BeginEngineRun(const EngineRun& run, const ModelInfo& model);
 
 struct EngineRequestTimes {

@@ -9,6 +9,8 @@
 #include "engine/runner/phased_plan.h"
 #include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/kernels/op_table.h"
 #include "tools/bench/kernels/ragged_kv.h"
 #ifdef QUIRE_CUDA
 #include "kernels/cuda/attention/classic/classic_attention.h"
@@ -24,19 +26,45 @@ int32_t AttentionShape::DecodeQueryLen() const {
   return uniform && lens.front() <= kMaxDecodeQueryLen ? lens.front() : 0;
 }
 
-int64_t AttentionCase::BytesFor(const GraphTimer& timer, const AttentionShape& shape) {
+AttentionGeometry AttentionShape::geometry() const {
+  return {.num_q_heads = num_q_heads,
+          .num_kv_heads = num_kv_heads,
+          .k_head_dim = head_dim,
+          .v_head_dim = head_dim,
+          .block_size = block_size,
+          .query_dtype = query_dtype(),
+          .kv_dtype = kv_dtype,
+          .scale = 1.0f / std::sqrt(static_cast<float>(head_dim))};
+}
+
+namespace {
+
+// About the device memory that a case needs: 5 % more than can be counted.
+int64_t BytesFor(const GraphTimer& timer, const AttentionShape& shape) {
   const int64_t token_bytes =
       2 * DTypeBytes(shape.kv_dtype) * int64_t{shape.num_kv_heads} * shape.head_dim;
-  int64_t cache_bytes = 0, num_tokens = 0;
+  int64_t cache_bytes = shape.shared_prefix_len * token_bytes, num_tokens = 0;
   for (const int32_t length : shape.lengths.seq_lens) {
     cache_bytes +=
         RoundUp<int64_t>(length - shape.shared_prefix_len, shape.block_size) * token_bytes;
   }
-  cache_bytes += shape.shared_prefix_len * token_bytes;
   for (const int32_t length : shape.lengths.query_lens) num_tokens += length;
-  const int64_t query_bytes = 4 * num_tokens * shape.num_q_heads * shape.head_dim;  // and output
-  const int64_t bytes = timer.NumColdBuffers(cache_bytes) * cache_bytes + query_bytes;
+  int64_t step_bytes = 4 * num_tokens * shape.num_q_heads * shape.head_dim;  // queries and output
+  if (shape.has_ragged) step_bytes += num_tokens * token_bytes;              // their own K and V
+  const int64_t bytes = timer.NumColdBuffers(cache_bytes) * cache_bytes + step_bytes;
   return bytes + bytes / 20;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AttentionCase>> AttentionCase::CreateIfFits(
+    GraphTimer& timer, const AttentionShape& shape, uint64_t seed, nlohmann::ordered_json* result) {
+  ASSIGN_OR_RETURN(const MemoryInfo memory, timer.backend().device().Memory());
+  if (const int64_t needed = BytesFor(timer, shape); needed > memory.free_bytes) {
+    Skip(shape.name, needed, memory.free_bytes, result);
+    return nullptr;
+  }
+  return Create(timer, shape, seed);
 }
 
 absl::StatusOr<std::unique_ptr<AttentionCase>> AttentionCase::Create(GraphTimer& timer,
@@ -52,14 +80,7 @@ int64_t AttentionCase::block_elements() const {
 }
 
 absl::Status AttentionCase::Open() {
-  geometry_ = {.num_q_heads = shape_.num_q_heads,
-               .num_kv_heads = shape_.num_kv_heads,
-               .k_head_dim = shape_.head_dim,
-               .v_head_dim = shape_.head_dim,
-               .block_size = shape_.block_size,
-               .query_dtype = shape_.query_dtype(),
-               .kv_dtype = shape_.kv_dtype,
-               .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
+  geometry_ = shape_.geometry();
   RETURN_IF_ERROR(UploadBatch());
   RETURN_IF_ERROR(MakeCaches());
   return CreatePlans();

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nlohmann/json_fwd.hpp"
 #include "tools/bench/kernels/graph_timer.h"
 #include "tools/bench/kernels/op_recorder.h"
 #include "tools/bench/kernels/ragged_plan.h"
@@ -29,18 +30,21 @@ struct AttentionShape {
 
   // Queries and results are float16 beside a cache of float16, else bfloat16.
   DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }
+  AttentionGeometry geometry() const;
   // Query tokens of each sequence, where that is a step of decodes; else 0.
   int32_t DecodeQueryLen() const;
 };
 
 class AttentionCase {
  public:
-  // About the device memory that Create needs: 5 % more than can be counted.
-  static int64_t BytesFor(const GraphTimer& timer, const AttentionShape& shape);
   // The blocks of a sequence lie anywhere in the cache, in an order that `seed` decides.
   static absl::StatusOr<std::unique_ptr<AttentionCase>> Create(GraphTimer& timer,
                                                                const AttentionShape& shape,
                                                                uint64_t seed);
+  // The same, or null where the free memory is too small, as the output and `result` then say.
+  static absl::StatusOr<std::unique_ptr<AttentionCase>> CreateIfFits(
+      GraphTimer& timer, const AttentionShape& shape, uint64_t seed,
+      nlohmann::ordered_json* result);
   // The first PagedAttention's kernels, which the paths are compared with.
   static constexpr std::string_view kClassic = "classic";
   // What computes the shape: paths by their names, and kClassic; nothing where a prefix is shared,

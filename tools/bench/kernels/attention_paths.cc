@@ -23,7 +23,6 @@ struct TableCase {
   int32_t num_seqs, query_len, seq_len, head_dim;
   DType kv_dtype;
 
-  DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }
   AttentionPhase phase() const {
     return query_len == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
   }
@@ -70,20 +69,13 @@ std::vector<TableCase> TableCases(DeviceKind device) {
 }
 
 // As a model of this geometry would be served.
-AttentionPath AutoPath(Backend& backend, const TableCase& c) {
+AttentionPath AutoPath(Backend& backend, const TableCase& c, const AttentionShape& shape) {
   std::vector<const AttentionCapabilities*> available;
   for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
     AttentionBackend* attention = backend.attention(path);
     if (attention != nullptr) available.push_back(&attention->capabilities());
   }
-  const AttentionDemand demand = {.geometries = {{.num_q_heads = 32,
-                                                  .num_kv_heads = 8,
-                                                  .k_head_dim = c.head_dim,
-                                                  .v_head_dim = c.head_dim,
-                                                  .block_size = 16,
-                                                  .query_dtype = c.query_dtype(),
-                                                  .kv_dtype = c.kv_dtype,
-                                                  .scale = 1}},
+  const AttentionDemand demand = {.geometries = {shape.geometry()},
                                   .max_num_seqs = c.num_seqs,
                                   .sm_version = backend.device().info().sm_version};
   return SelectAttentionPath(c.phase(), {}, demand, available).value_or(AttentionPath::kNative);
@@ -110,12 +102,8 @@ AttentionShape ShapeOf(const TableCase& c) {
 
 absl::Status MeasurePaths(GraphTimer& timer, uint64_t seed, const TableCase& c, Json* result) {
   const AttentionShape shape = ShapeOf(c);
-  ASSIGN_OR_RETURN(const MemoryInfo memory, timer.backend().device().Memory());
-  if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
-    Skip(shape.name, needed, memory.free_bytes, result);
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed));
+  ASSIGN_OR_RETURN(const auto attention, AttentionCase::CreateIfFits(timer, shape, seed, result));
+  if (attention == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
   Json row = {{"phase", c.phase() == AttentionPhase::kDecode ? "decode" : "prefill"},
               {"kv_dtype", DTypeName(c.kv_dtype)},
@@ -131,7 +119,7 @@ absl::Status MeasurePaths(GraphTimer& timer, uint64_t seed, const TableCase& c, 
     absl::StrAppend(&times, i > 0 ? ", " : "", name, " ", us[i]);
     if (name != AttentionCase::kClassic && (fastest == 0 || us[i] < fastest)) fastest = us[i];
   }
-  const char* chosen = PathName(AutoPath(timer.backend(), c));
+  const char* chosen = PathName(AutoPath(timer.backend(), c, shape));
   row["auto"] = chosen;
   row["auto_over_fastest"] = row["us"][chosen].get<double>() / fastest;
   std::printf("  %-44s auto: %-7s %.3f of the fastest's time (us: %s)\n", shape.name.c_str(),
@@ -165,7 +153,9 @@ absl::Status MeasureCascade(GraphTimer& timer, const TableRequest& request, Json
     AttentionShape shape = ShapeOf({num_seqs, 1, prefix_len + rest_len, 128, DType::kBF16});
     shape.name = absl::StrCat(num_seqs, " x (", prefix_len, " shared + ", rest_len, ")");
     shape.shared_prefix_len = prefix_len;
-    ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, request.seed));
+    ASSIGN_OR_RETURN(const auto attention,
+                     AttentionCase::CreateIfFits(timer, shape, request.seed, result));
+    if (attention == nullptr) continue;
     ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
     std::printf("  %-32s plain %8.1f us, cascade %8.1f us: %.2f times as fast\n",
                 shape.name.c_str(), us[0], us[1], us[0] / us[1]);
@@ -195,7 +185,9 @@ absl::Status MeasureRagged(GraphTimer& timer, const TableRequest& request, Json*
       if (Interrupted()) break;
       AttentionShape shape = ShapeOf({num_seqs, query_len, seq_len, 128, kv_dtype});
       shape.has_ragged = true;
-      ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, request.seed));
+      ASSIGN_OR_RETURN(const auto attention,
+                       AttentionCase::CreateIfFits(timer, shape, request.seed, result));
+      if (attention == nullptr) continue;
       ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
       const auto tflops = [&](double one) { return attention->flops() / one * 1e-6; };
       std::printf(

@@ -134,14 +134,12 @@ absl::Status MeasureAttention(GraphTimer& timer, const TableRequest& request, Js
   for (const AttentionShape& shape : shapes) {
     if (Interrupted()) break;
     if (!absl::StrContains(shape.name, request.cases)) continue;
-    ASSIGN_OR_RETURN(const MemoryInfo memory, device.Memory());
-    if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
-      Skip(shape.name, needed, memory.free_bytes, result);
+    ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
+                     AttentionCase::CreateIfFits(timer, shape, request.seed, result));
+    if (attention == nullptr) {
       if (shape.kv_dtype == DType::kBF16) bf16_us.clear();
       continue;
     }
-    ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
-                     AttentionCase::Create(timer, shape, request.seed));
     ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
     for (size_t i = 0; i < us.size(); ++i) {
       const std::string& name = attention->names()[i];

@@ -74,8 +74,7 @@ absl::Status GemmCase::MakeWeights(uint64_t seed) {
 
 absl::Status GemmCase::MakeActivations(int64_t max_rows, uint64_t seed) {
   Device& device = timer_.backend().device();
-  const int64_t element_bytes = DTypeBytes(shape_.is_head ? DType::kF32 : kind_.dtype);
-  const int64_t out_bytes = max_rows * shape_.out_features * element_bytes;
+  const int64_t out_bytes = max_rows * shape_.out_features * DTypeBytes(out_dtype());
   float8_x_ = shape_.normed && NormedDType(weights_[0]) == DType::kF8E4M3;
   ASSIGN_OR_RETURN(x_, timer_.Random(kind_.dtype, max_rows * shape_.in_features, seed));
   const int64_t float8_bytes = Float8Rows::MaxBytes(max_rows, shape_.in_features);
@@ -88,7 +87,7 @@ absl::Status GemmCase::MakeActivations(int64_t max_rows, uint64_t seed) {
 
 absl::Status GemmCase::Tune(int64_t max_rows) {
   LinearGroup group = {.float8_x = float8_x_,
-                       .out_dtype = shape_.is_head ? DType::kF32 : kind_.dtype,
+                       .out_dtype = out_dtype(),
                        .gated = shape_.gated,
                        .max_num_rows = max_rows};
   for (const LinearWeight& weight : weights_) group.weights.push_back(&weight);
@@ -107,10 +106,9 @@ absl::StatusOr<double> GemmCase::Us(int64_t num_rows) {
 }
 
 LinearArgs GemmCase::Args(int i, int64_t num_rows) const {
-  const DType out_dtype = shape_.is_head ? DType::kF32 : kind_.dtype;
   return {.x = XFor(num_rows),
           .weight = &weights_[i],
-          .out = Tensor(out_.data(), out_dtype, {num_rows, shape_.out_features})};
+          .out = Tensor(out_.data(), out_dtype(), {num_rows, shape_.out_features})};
 }
 
 // As a step has it; the time to make it is not measured.

@@ -54,6 +54,7 @@ class GemmCase {
   LinearArgs Args(int i, int64_t num_rows) const;
 
  private:
+  DType out_dtype() const { return shape_.is_head ? DType::kF32 : kind_.dtype; }
   GemmCase(GraphTimer& timer, const GemmShape& shape, const GemmKind& kind)
       : timer_(timer), shape_(shape), kind_(kind) {}
 

@@ -37,9 +37,6 @@ class OneDnnPeer : public GemmPeer {
         measure_(num_rows, shape.out_features, shape.in_features, gemm.num_weights(), &is_bfloat16);
     return Result{is_bfloat16 ? "oneDNN bfloat16" : "oneDNN float32", us};
   }
-  absl::StatusOr<std::vector<Result>> MeasureCandidates(const GemmCase&, int64_t) override {
-    return std::vector<Result>();
-  }
 
  private:
   explicit OneDnnPeer(OneDnnGemmUs* measure) : measure_(measure) {}

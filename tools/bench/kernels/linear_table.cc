@@ -26,12 +26,10 @@ struct NamedKind {
   GemmKind kind;
 };
 
-constexpr char kCompressed[] = "compressed";
-
 std::vector<NamedKind> KindsFor(DeviceKind device) {
   std::vector<NamedKind> kinds = {{"bfloat16", {}}};
   if (device == DeviceKind::kCpu) {
-    kinds.push_back({kCompressed, {.is_sealed = true}});
+    kinds.push_back({"compressed", {.is_sealed = true}});
     kinds.push_back({"float32", {.dtype = DType::kF32}});
   }
   return kinds;
@@ -107,7 +105,7 @@ absl::Status MeasureLinear(GraphTimer& timer, const TableRequest& request, Json*
           const auto gemm,
           GemmCase::Create(timer, shape, kind.kind,
                            *std::max_element(row_counts.begin(), row_counts.end()), request.seed));
-      if (kind.name == std::string(kCompressed) && !gemm->is_compressed()) continue;
+      if (kind.kind.is_sealed && !gemm->is_compressed()) continue;
       for (const int64_t num_rows : row_counts) {
         if (Interrupted()) return absl::OkStatus();
         RETURN_IF_ERROR(MeasureLinearRow(*gemm, peer.get(), kind.name, num_rows, request,

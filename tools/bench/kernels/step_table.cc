@@ -22,20 +22,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Calls of one kind in one step.
-struct OpGroup {
-  std::vector<RecordedOp> calls;
-};
+using OpGroup = std::vector<RecordedOp>;
 
 std::vector<OpGroup> GroupAlike(std::vector<RecordedOp> ops) {
   std::vector<OpGroup> groups;
   for (RecordedOp& op : ops) {
     const auto alike = std::find_if(groups.begin(), groups.end(), [&](const OpGroup& group) {
-      return group.calls[0].name == op.name && group.calls[0].shape == op.shape;
+      return group[0].name == op.name && group[0].shape == op.shape;
     });
     if (alike != groups.end()) {
-      alike->calls.push_back(std::move(op));
+      alike->push_back(std::move(op));
     } else {
-      groups.push_back({{std::move(op)}});
+      groups.emplace_back().push_back(std::move(op));
     }
   }
   return groups;
@@ -46,8 +44,8 @@ absl::StatusOr<double> GroupUs(GraphTimer& timer, const OpGroup& group, const Pr
   constexpr int kEnoughCalls = 64;
   // Only while this operation is measured: the table is printed in between.
   const ProgressPrinter printer(progress, PrintProgressLine, DrawProgress);
-  const auto num_layers = static_cast<int>(group.calls.size());
-  const auto enqueue = [&](int i) { group.calls[i % num_layers].run(timer.stream()); };
+  const auto num_layers = static_cast<int>(group.size());
+  const auto enqueue = [&](int i) { group[i % num_layers].run(timer.stream()); };
   return timer.MedianOfRoundsUs(num_layers, kEnoughCalls, enqueue);
 }
 
@@ -65,8 +63,8 @@ absl::StatusOr<Json> MeasureStep(GraphTimer& timer, StepOps& step, const StepSha
     if (Interrupted()) break;
     ASSIGN_OR_RETURN(const double call_us, GroupUs(timer, group, progress));
     stage.Add(1);
-    const RecordedOp& op = group.calls[0];
-    const size_t count = group.calls.size();
+    const RecordedOp& op = group[0];
+    const size_t count = group.size();
     rows.push_back(OpRow(op.name, op.shape, count, call_us, op.bytes, op.flops, limits));
     PrintOpRow(rows.back());
     us += call_us * static_cast<double>(count);

@@ -244,8 +244,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   if (p.offsets == nullptr) {
     ReleaseSuccessor();
   } else {
-    if (p.gathers_x)
-      WaitForPredecessor();  // that is Route, or else it is complete (kernels/cuda/README.md)
+    // Route is the predecessor, or else it is complete already (kernels/cuda/README.md).
+    if (p.gathers_x) WaitForPredecessor();
     ShowExpertTile(p.offsets, p.num_experts, kMaxQuantizedGemvRows, static_cast<int>(blockIdx.z),
                    &rows);
     __syncthreads();

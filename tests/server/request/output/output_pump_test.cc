@@ -102,7 +102,8 @@ class FakeClient::Writer final : public AnswerWriter {
   explicit Writer(FakeClient* client) : client_(client) {}
   bool KeepsAnswer() const override { return client_->keeps_; }
   size_t AnswerBytes(const AnswerPart& part) const override {
-    return client_->answer_bytes_ > 0 ? client_->answer_bytes_.load() : NumBytes(part);
+    return client_->answer_bytes_ > 0 ? client_->answer_bytes_.load()
+                                      : NumBytes(part, kMessageBytes);
   }
   void Write(AnswerPart part, const std::function<void()>& on_ready) override {
     client_->Write(std::move(part), on_ready);

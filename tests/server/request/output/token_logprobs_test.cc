@@ -188,5 +188,23 @@ TEST(TokenLogprobsTest, EveryTokensTextIsValidUtf8) {
   }
 }
 
+// An answer that is sent in one piece is refused by this count: it must not exceed the message by
+// much, nor miss what fills it.
+TEST(NumBytesTest, IsAboutTheMessage) {
+  Delta word = {.text = " and"};
+  Delta ids = {.text = " and", .token_ids = std::vector<TokenId>(7, 100000)};
+  Delta logprobs = {.text = " and"};
+  logprobs.logprobs.assign(3, {.id = 100000, .bytes = " and", .logprob = -1.0f, .rank = 1});
+  for (AnswerToken& token : logprobs.logprobs) token.top.assign(20, {100001, " or", -2.0f});
+  Started prompt = {.request_id = "r", .prompt_token_ids = std::vector<TokenId>(500, 100000)};
+  for (const AnswerPart& part :
+       {AnswerPart(word), AnswerPart(ids), AnswerPart(logprobs), AnswerPart(prompt)}) {
+    const size_t size = ToMessage(part).ByteSizeLong();
+    EXPECT_GE(2 * NumBytes(part, kMessageBytes), size);
+    EXPECT_LE(NumBytes(part, kMessageBytes), 2 * size);
+    EXPECT_GT(NumBytes(part, kMemoryBytes), size);
+  }
+}
+
 }  // namespace
 }  // namespace quire

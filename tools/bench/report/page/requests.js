@@ -27,13 +27,6 @@ function percentilePlot(runs, metric) {
 
 const percentilePlots = (runs) => ["ttft", "tpot", "itl", "e2el"].flatMap((metric) => percentilePlot(runs, metric));
 
-// 1, 2 or 5 times a power of ten, so that `seconds` are at most MOST_BINS of it.
-function binSeconds(seconds) {
-  let width = 0.001;
-  for (let i = 0; seconds / width > MOST_BINS; ++i) width *= i % 3 === 1 ? 2.5 : 2;
-  return width;
-}
-
 const endOf = ({requests}) => requests.end.reduce((most, end) => Math.max(most, end), 0);
 
 // Output tokens a second in each bin.
@@ -76,7 +69,7 @@ function inFlight({requests}, width, numBins) {
 
 function binnedPlot(runs, title, unit, valuesOf) {
   const end = Math.max(0, ...runs.map(endOf));
-  const width = binSeconds(Math.max(end, 0.01));
+  const width = axisStep(Math.max(end, 0.001 * MOST_BINS), MOST_BINS);
   const numBins = Math.floor(end / width) + 1;
   const values = runs.map((run) => valuesOf(run, width, numBins).slice(0, Math.floor(endOf(run) / width) + 1));
   const rows = Array.from({length: numBins}, (_, i) => [numberText(width * i),

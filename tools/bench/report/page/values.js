@@ -60,9 +60,6 @@ function nameText(key) {
 const METRICS = {ttft: "Time to first token", tpot: "Time per output token", itl: "Inter-token latency",
   e2el: "End-to-end latency", client_queue_time: "Queued in the client"};
 
-// Any of several results has this number.
-const anyHas = (results, ...keys) => results.some(({json}) => numberIn(json, ...keys) !== null);
-
 // Each of the lists' members once, in the order in which they appear.
 const unique = (lists) => [...new Set(lists.flat())];
 
