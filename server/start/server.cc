@@ -306,11 +306,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   }
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork, kMaxQueuedWorkBytes);
-  parts->generate = std::make_unique<GenerateHandler>(
-      GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
-                             parts->work_pool.get(), parts->encoder.get(), &parts->facts,
-                             settings.seed < 0 ? std::nullopt : std::optional(settings.seed),
-                             &parts->metrics, parts->exporter.get()});
+  parts->generate = std::make_unique<GenerateHandler>(GenerateHandler::Parts{
+      parts->engine.get(), &parts->pump, &parts->registry, parts->encoder.get(), &parts->facts,
+      settings.seed < 0 ? std::nullopt : std::optional(settings.seed), &parts->metrics,
+      parts->exporter.get()});
   const ServingContext context = {
       parts->engine.get(),    parts->generate.get(),  &parts->registry,
       parts->work_pool.get(), parts->encoder.get(),   &parts->facts,

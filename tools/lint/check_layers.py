@@ -119,7 +119,7 @@ ONE_HOME = [
     (re.compile(r"\bWallNow\("),
      ("kernels/", "kvcache/", "scheduler/", "engine/", "server/", "tools/"),
      {"kernels/base/clock.h", "kernels/base/clock.cc", "engine/kv_events/kv_event_source.h",
-      "server/base/file_stamp.cc", "server/request/generate/prompt_message.cc", "server/wire/http1/http1_answer.cc",
+      "server/base/file_stamp.cc", "server/request/generate/prompt.cc", "server/wire/http1/http1_answer.cc",
       "server/wire/http1/http1_connection.cc", "server/surfaces/openai/openai_answer.cc", "server/surfaces/responses/responses_answer.cc",
       "server/surfaces/vllm/kv_event_stream.cc", "server/surfaces/vllm/vllm_engine_service.cc",
       "tools/bench/run_header.cc", "tools/bench/serve/serve_run.cc"},

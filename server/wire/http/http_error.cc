@@ -1,7 +1,7 @@
 #include "server/wire/http/http_error.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
