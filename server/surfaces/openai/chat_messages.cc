@@ -38,29 +38,6 @@ const JsonTree* SaidBy(const JsonTree& part, const std::string& sent_type, std::
   return nullptr;
 }
 
-void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts) {
-  const JsonTree* sent_type = part.Find("type");
-  std::string type = "text";
-  const JsonTree* said = &part;
-  if (!part.is_text()) {
-    if (sent_type == nullptr || !sent_type->is_text()) {
-      fields.Fail(field, "is neither a text nor an object with a type");
-      return;
-    }
-    said = SaidBy(part, sent_type->text, &type);
-  }
-  if (said != nullptr && said->is_null()) return;  // vLLM leaves it out, too
-  if (said == nullptr || !said->is_text()) {
-    const absl::string_view kind = MediaKindOf(sent_type->text);
-    const std::string name = JsonString(sent_type->text);
-    fields.Fail(field, kind.empty()
-                           ? absl::StrCat("is no part of type text with a text: its type is ", name)
-                           : absl::StrCat("is of type ", name, "; ", WhyNoMedia(kind)));
-    return;
-  }
-  parts->items.push_back(PartTree(type, said->text));
-}
-
 // Clients send reasoning back under either name, templates read one of them.
 void AddReasoningAlias(JsonTree* message) {
   for (const auto& [key, alias] :
@@ -97,6 +74,29 @@ JsonTree MessageOf(FieldReader& fields, const JsonTree& sent, const std::string&
 }
 
 }  // namespace
+
+void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts) {
+  const JsonTree* sent_type = part.Find("type");
+  std::string type = "text";
+  const JsonTree* said = &part;
+  if (!part.is_text()) {
+    if (sent_type == nullptr || !sent_type->is_text()) {
+      fields.Fail(field, "is neither a text nor an object with a type");
+      return;
+    }
+    said = SaidBy(part, sent_type->text, &type);
+  }
+  if (said != nullptr && said->is_null()) return;  // vLLM leaves it out, too
+  if (said == nullptr || !said->is_text()) {
+    const absl::string_view kind = MediaKindOf(sent_type->text);
+    const std::string name = JsonString(sent_type->text);
+    fields.Fail(field, kind.empty()
+                           ? absl::StrCat("is no part of type text with a text: its type is ", name)
+                           : absl::StrCat("is of type ", name, "; ", WhyNoMedia(kind)));
+    return;
+  }
+  parts->items.push_back(PartTree(type, said->text));
+}
 
 JsonTree ContentOf(FieldReader& fields, const std::string& field, const JsonTree& content) {
   if (content.is_text() || content.is_null()) return content;

@@ -10,6 +10,10 @@
 
 namespace quire {
 
+// Adds a part that clients send to those that a template sees, each of type text or thinking. A
+// part that is no text fails; one that is null is left out.
+void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts);
+
 // A message's content: a text, null, or parts, each of which becomes one of type text or thinking.
 JsonTree ContentOf(FieldReader& fields, const std::string& field, const JsonTree& content);
 
