@@ -36,6 +36,7 @@
 #include "server/request/output/output_pump.h"
 #include "server/start/security.h"
 #include "server/start/settings/engine_settings.h"
+#include "server/surfaces/anthropic/messages_routes.h"
 #include "server/surfaces/grpc/grpc_server.h"
 #include "server/surfaces/openai/model_routes.h"
 #include "server/surfaces/openai/openai_routes.h"
@@ -229,7 +230,7 @@ absl::StatusOr<std::vector<HttpRoute>> Server::Parts::Routes(const ServingContex
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute>& more :
        std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context),
-                   ResponsesRoutes(context)}) {
+                   ResponsesRoutes(context), MessagesRoutes(context)}) {
     std::move(more.begin(), more.end(), std::back_inserter(routes));
   }
   const auto load = [this] {
