@@ -1,6 +1,6 @@
-// The body of an OpenAI request: it is refused with a sentence, or what becomes of it is a request
-// that the engine accepts, and what a response says of it again is JSON. Input: a byte that says
-// which surface, then the body.
+// The body of an OpenAI request, or of Anthropic's messages: it is refused with a sentence, or what
+// becomes of it is a request that the engine accepts, and what a response says of it again is JSON.
+// Input: a byte that says which surface, then the body.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +8,7 @@
 #include "kernels/base/check.h"
 #include "server/request/generate/prompt_encoder.h"
 #include "server/request/parameters.h"
+#include "server/surfaces/anthropic/messages_request.h"
 #include "server/surfaces/openai/openai_request.h"
 #include "server/surfaces/responses/responses_request.h"
 #include "server/text/json_tree.h"
@@ -75,10 +76,21 @@ void TryResponse(std::string_view body, const ModelFacts& facts) {
   Accept(request->asked, facts);
 }
 
+void TryMessage(std::string_view body, const ModelFacts& facts) {
+  const absl::StatusOr<MessagesRequest> request = ParseMessages(body, facts, Answers());
+  if (!request.ok()) return CheckRefusal(request.status());
+  Accept(request->asked, facts);
+}
+
 }  // namespace
 
 std::vector<std::string> Seeds() {
   return {
+      R"(m{"max_tokens":9,"system":"s","stop_sequences":["x"],"messages":[{"role":"user","content":"a"}]})",
+      R"(m{"max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t"},)"
+      R"({"type":"tool_use","id":"1","name":"f","input":{"a":1}}]},{"role":"user","content":[)"
+      R"({"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"r"}]}]}],)"
+      R"("tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"f"}})",
       R"(c{"model":"demo","prompt":["a",[1,2]],"n":2,"logprobs":1,"echo":true,"stop":["x"]})",
       R"(c{"prompt":[1,2,3],"truncate_prompt_tokens":2,"return_token_ids":true,"seed":4})",
       R"(c{"prompt":"x","stream":true,"stream_options":{"include_usage":true},"logit_bias":{"7":1}})",
@@ -114,6 +126,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t surface = input.TakeByte();
   if (surface == 'r') {
     fuzz::TryResponse(input.rest(), facts);
+  } else if (surface == 'm') {
+    fuzz::TryMessage(input.rest(), facts);
   } else if (surface == 't') {
     const absl::StatusOr<AskedTokens> request = ParseTokenize(input.rest());
     if (!request.ok()) fuzz::CheckRefusal(request.status());
