@@ -88,8 +88,9 @@ struct Generation {
 
   int32_t priority = 0;  // lower runs first
   std::string cache_salt;
-  // How many of a long prompt's last tokens are kept; -1: as many as leave room for max_tokens.
+  // How many of a long prompt's tokens are kept; -1: as many as leave room for max_tokens.
   std::optional<int64_t> truncate_prompt_tokens;
+  bool keeps_first_tokens = false;  // else the last ones
 };
 
 }  // namespace quire

@@ -30,7 +30,8 @@ struct GenerationJob {
   std::string client_id;                    // empty: the server chooses one
   Request request;
   OutputOptions output;
-  int64_t truncate_prompt_tokens = 0;  // how many of the last ones are kept; 0: all
+  int64_t truncate_prompt_tokens = 0;  // how many are kept; 0: all
+  bool keeps_first_tokens = false;     // else the last ones
 };
 
 }  // namespace quire

@@ -198,7 +198,15 @@ absl::Status ConvertOutput(const Generation& asked, const ModelFacts& model, Gen
   return absl::OkStatus();
 }
 
-// How many of the prompt's last tokens are kept; 0: all.
+// What is kept of a prompt.
+template <typename Id>
+absl::Span<const Id> Truncated(absl::Span<const Id> prompt, const GenerationJob& job) {
+  const auto most = static_cast<size_t>(job.truncate_prompt_tokens);
+  if (most == 0 || most >= prompt.size()) return prompt;
+  return job.keeps_first_tokens ? prompt.first(most) : prompt.last(most);
+}
+
+// How many of the prompt's tokens are kept; 0: all.
 absl::StatusOr<int64_t> KeptTokens(const Generation& asked, const ModelFacts& model) {
   const int64_t wanted = asked.truncate_prompt_tokens.value_or(0);
   if (!asked.truncate_prompt_tokens.has_value() || wanted > 0) return wanted;
@@ -236,6 +244,7 @@ absl::StatusOr<GenerationJob> ConvertParameters(const Generation& asked, const M
   RETURN_IF_ERROR(ConvertStop(asked, model, &job));
   RETURN_IF_ERROR(ConvertOutput(asked, model, &job));
   ASSIGN_OR_RETURN(job.truncate_prompt_tokens, KeptTokens(asked, model));
+  job.keeps_first_tokens = asked.keeps_first_tokens;
   return job;
 }
 
@@ -253,8 +262,8 @@ absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job) {
 absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, GenerationJob* job) {
   const FieldNames& names = *job->names;
   if (prompt.empty()) return InvalidField(names.prompt, "has no tokens; send at least one");
-  const auto most = static_cast<size_t>(job->truncate_prompt_tokens);
-  if (most > 0 && prompt.size() > most) prompt.erase(prompt.begin(), prompt.end() - most);
+  const absl::Span<const TokenId> kept = Truncated<TokenId>(prompt, *job);
+  if (kept.size() < prompt.size()) prompt.assign(kept.begin(), kept.end());
   const int64_t room = model.max_model_len - static_cast<int64_t>(prompt.size());
   if (room < 1) {
     return WithErrorCode(
@@ -278,9 +287,7 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, Gen
 absl::StatusOr<std::vector<TokenId>> ConvertPromptIds(absl::Span<const uint32_t> ids,
                                                       const ModelFacts& model,
                                                       const GenerationJob& job) {
-  absl::Span<const uint32_t> kept = ids;
-  const auto most = static_cast<size_t>(job.truncate_prompt_tokens);
-  if (most > 0) kept.remove_prefix(kept.size() - std::min(kept.size(), most));
+  const absl::Span<const uint32_t> kept = Truncated(ids, job);
   // Longer prompts cannot fit whatever their ids are.
   if (kept.size() > static_cast<size_t>(model.max_model_len)) {
     return WithErrorCode(

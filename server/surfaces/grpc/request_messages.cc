@@ -171,6 +171,7 @@ absl::StatusOr<Generation> ToGeneration(v1::GenerateRequest message) {
   if (message.has_truncate_prompt_tokens()) {
     asked.truncate_prompt_tokens = message.truncate_prompt_tokens();
   }
+  asked.keeps_first_tokens = message.truncation_side() == v1::TRUNCATION_SIDE_RIGHT;
   return asked;
 }
 

@@ -110,9 +110,10 @@ Generation FillCommon(FieldReader& fields, absl::string_view id_prefix,
   asked.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
   asked.priority = Clamp<int32_t>(fields.Int("priority").value_or(0));
   asked.truncate_prompt_tokens = fields.Int("truncate_prompt_tokens");
-  if (fields.Text("truncation_side").value_or("left") != "left") {
-    fields.Fail("truncation_side", "this server drops only the beginning of long prompts: left");
-  }
+  const std::string side = fields.Text("truncation_side").value_or("left");
+  if (side != "left" && side != "right")
+    fields.Fail("truncation_side", "is neither left nor right");
+  asked.keeps_first_tokens = side == "right";
   asked.cache_salt = fields.Text("cache_salt").value_or("");
   asked.model = fields.Text("model").value_or("");
   asked.request_id = fields.Text("request_id").value_or("");

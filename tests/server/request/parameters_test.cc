@@ -68,9 +68,9 @@ TEST(ParametersTest, AnEmptyRequestGetsTheDefaults) {
   EXPECT_FALSE(job.output.logprobs);
 }
 
-TEST(ParametersTest, OfALongPromptTheLastTokensAreKept) {
-  const auto prompt_after = [](int64_t truncate, int num_tokens) {
-    Generation message;
+TEST(ParametersTest, OfALongPromptTheTokensOfOneSideAreKept) {
+  const auto prompt_after = [](int64_t truncate, int num_tokens, const char* side = "") {
+    Generation message = Message(side);
     message.truncate_prompt_tokens = truncate;
     GenerationJob job = *ConvertParameters(message, TestModel(), kRandomSeed);
     std::vector<TokenId> prompt(num_tokens);
@@ -79,12 +79,16 @@ TEST(ParametersTest, OfALongPromptTheLastTokensAreKept) {
     return job.request.prompt;
   };
   EXPECT_THAT(prompt_after(2, 5), ElementsAre(3, 4));
+  EXPECT_THAT(prompt_after(2, 5, "truncation_side: TRUNCATION_SIDE_LEFT"), ElementsAre(3, 4));
+  EXPECT_THAT(prompt_after(2, 5, "truncation_side: TRUNCATION_SIDE_RIGHT"), ElementsAre(0, 1));
   EXPECT_THAT(prompt_after(5, 2), ElementsAre(0, 1));
   EXPECT_EQ(prompt_after(-1, 500).size(), 63u) << "room for one more";
   EXPECT_EQ(prompt_after(-1, 500).back(), 499);
   GenerationJob job;
   job.truncate_prompt_tokens = 2;
   EXPECT_THAT(*ConvertPromptIds({1000, 1, 2}, TestModel(), job), ElementsAre(1, 2));
+  job.keeps_first_tokens = true;
+  EXPECT_THAT(*ConvertPromptIds({1, 2, 1000}, TestModel(), job), ElementsAre(1, 2));
   for (const char* wrong : {"0", "-2"}) {
     const auto job = Convert(Message(absl::StrCat("truncate_prompt_tokens: ", wrong)));
     EXPECT_EQ(FieldOf(job.status()), "truncate_prompt_tokens") << wrong;
