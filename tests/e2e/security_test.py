@@ -9,12 +9,10 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
-from harness import (ROOT, Answer, Server, _skip_all, chat_request, free_port, grpc, health_pb, ids_request, main, pb,
-                     pb_grpc)
+from harness import Answer, Server, _skip_all, chat_request, grpc, health_pb, ids_request, main, pb, pb_grpc
 
 try:
     from google.protobuf import message_factory
