@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "server/wire/transport/unique_fd.h"
 #include "tools/bench/failure.h"
+#include "tools/bench/json_values.h"
 
 namespace quire::bench {
 
@@ -113,7 +114,8 @@ absl::StatusOr<std::unique_ptr<ResultFile>> OpenResultFile(const std::string& fl
 }
 
 absl::Status WriteJson(const nlohmann::ordered_json& json, ResultFile* file) {
-  return file == nullptr ? absl::OkStatus() : file->Write(json.dump(2) + "\n");
+  if (file == nullptr) return absl::OkStatus();
+  return file->Write(LineOf(json, /*indent=*/2) + "\n");
 }
 
 }  // namespace quire::bench

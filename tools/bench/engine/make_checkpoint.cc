@@ -41,7 +41,6 @@ struct MakeCheckpointFlags {
   std::string format;       // empty: bfloat16
   std::string folder;
   CheckpointOptions options;
-  const CLI::App* command = nullptr;
 };
 
 constexpr char kGenerationConfig[] = "{\"do_sample\": false}\n";
@@ -173,7 +172,6 @@ absl::Status CheckSpace(const std::string& folder, int64_t needed_bytes) {
 }
 
 absl::Status MakeCheckpoint(const MakeCheckpointFlags& flags) {
-  RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
   ASSIGN_OR_RETURN(const std::string plain_json, ConfigJson(flags));
   ASSIGN_OR_RETURN(const std::string config_json, WithFormat(plain_json, flags));
   RETURN_IF_ERROR(CheckFolder(flags.folder));
@@ -218,31 +216,22 @@ Command AddMakeCheckpoint(CLI::App& app) {
       "  quire-bench make-checkpoint --shape llama-3-8b --format awq FOLDER\n"
       "  quire-server --model FOLDER --skip-tokenizer-init");
   const auto flags = std::make_shared<MakeCheckpointFlags>();
-  flags->command = command->allow_extras();
-  auto* source = command->add_option_group("source")->require_option(1);
-  source->add_option("--shape", flags->shape, "Which well-known model's shape")
-      ->check(CLI::IsMember(ModelShapeNames()));
-  source->add_option("--config", flags->config_file, "config.json of any model")
+  FlagGroup source(*command->add_option_group("source")->require_option(1));
+  source.OneOf("--shape", &flags->shape, ModelShapeNames(), "Which well-known model's shape");
+  source.Text("--config", &flags->config_file, "FILE", "config.json of any model")
       ->check(CLI::ExistingFile);
-  command
-      ->add_option("--format", flags->format,
-                   "Quantized, as that package writes it; default: bfloat16, or what --config says")
-      ->check(CLI::IsMember(CheckpointFormatNames()));
-  command->add_option("folder", flags->folder, "Empty or new folder to write to")->required();
-  command
-      ->add_option("--seed", flags->options.seed,
-                   "Of the weights; quire-server's --seed with --load-format dummy")
-      ->check(SeedNumber())
-      ->type_name("N")
+  FlagGroup add(*command);
+  add.OneOf("--format", &flags->format, CheckpointFormatNames(),
+            "Quantized, as that package writes it; default: bfloat16, or what --config says");
+  add.Text("folder", &flags->folder, "FOLDER", "Empty or new folder to write to")->required();
+  add.Seed("--seed", &flags->options.seed,
+           "Of the weights; quire-server's --seed with --load-format dummy")
       ->capture_default_str();
-  command
-      ->add_option("--max-shard-bytes", flags->options.max_shard_bytes,
-                   "Maximum of one file's data")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--num-threads", flags->options.num_threads, "0: one per core")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  add.Count("--max-shard-bytes", &flags->options.max_shard_bytes, 1, int64_t{1} << 50,
+            "Maximum of one file's data")
+      ->capture_default_str();
+  add.Count("--num-threads", &flags->options.num_threads, 0, 1 << 16, "0: one per core")
+      ->capture_default_str();
   return [flags] { return Finish(MakeCheckpoint(*flags)); };
 }
 

@@ -227,7 +227,7 @@ Command AddStartup(CLI::App& app) {
   add.Real("--timeout", &flags->timeout_seconds, 0.1, 86400, "Maximum time of one start")
       ->type_name("SECONDS")
       ->capture_default_str();
-  AddJsonFlag(*command, &flags->json_file);
+  add.Json(&flags->json_file);
   AcceptServerFlags(*command);
   flags->command = command;
   return [flags] { return Finish(Startup(*flags)); };

@@ -140,9 +140,8 @@ absl::Status MeasureSteps(GraphTimer& timer, const TableRequest& request, Json* 
 }  // namespace
 
 constinit const KernelTable kStepTable = {.name = "steps",
+                                          .about = "each operation of a model's steps",
                                           .list = "steps",
-                                          .case_names = nullptr,
-                                          .has_rows = false,
                                           .measure = MeasureSteps};
 
 }  // namespace quire::bench

@@ -18,24 +18,9 @@ namespace {
 
 constexpr size_t kMaxProblems = 8;  // that are told apart
 
-double BeginOf(const RequestRecord& record, const ReportOptions& options) {
-  return options.from_due ? record.scheduled : record.sent;
-}
-
-bool IsGood(const RequestRecord& record, double tpot_ms, const ReportOptions& options) {
-  const double begin = BeginOf(record, options);
-  for (const auto& [metric, most_ms] : options.goodput) {
-    const double ms = metric == "ttft"   ? 1000 * (record.first_token - begin)
-                      : metric == "tpot" ? tpot_ms
-                                         : 1000 * (record.ended - begin);
-    if (ms > most_ms) return false;
-  }
-  return true;
-}
-
 // A request that completed, or had got tokens when it was cancelled.
 void AddSamples(const RequestRecord& record, const ReportOptions& options, ServeReport* report) {
-  const double begin = BeginOf(record, options);
+  const double begin = record.begin(options.from_due);
   report->prompt_tokens += record.prompt_tokens;
   report->cached_tokens += record.cached_tokens;
   report->ttft_ms.push_back(1000 * (record.first_token - begin));
@@ -54,7 +39,9 @@ void AddSamples(const RequestRecord& record, const ReportOptions& options, Serve
               static_cast<double>(record.completion_tokens - 1);
     report->tpot_ms.push_back(tpot_ms);
   }
-  report->num_good += IsGood(record, tpot_ms, options) ? 1 : 0;
+  const bool is_good =
+      KeepsBounds(options.goodput, report->ttft_ms.back(), tpot_ms, report->e2el_ms.back());
+  report->num_good += is_good ? 1 : 0;
 }
 
 // Tokens that came within one second of the run's clock.
@@ -124,9 +111,15 @@ void CountProblem(const std::string& problem, ServeReport* report) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseGoodput(
-    const std::vector<std::string>& bounds) {
-  std::vector<std::pair<std::string, double>> parsed;
+bool KeepsBounds(const GoodputBounds& bounds, double ttft_ms, double tpot_ms, double e2el_ms) {
+  return std::all_of(bounds.begin(), bounds.end(), [&](const auto& bound) {
+    const auto& [metric, most_ms] = bound;
+    return (metric == "ttft" ? ttft_ms : metric == "tpot" ? tpot_ms : e2el_ms) <= most_ms;
+  });
+}
+
+absl::StatusOr<GoodputBounds> ParseGoodput(const std::vector<std::string>& bounds) {
+  GoodputBounds parsed;
   for (const std::string& bound : bounds) {
     const size_t colon = bound.find(':');
     const std::string metric = bound.substr(0, colon);
@@ -151,7 +144,8 @@ ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& optio
       ++report.num_unsent;
       continue;
     }
-    begin = has_begun ? std::min(begin, BeginOf(record, options)) : BeginOf(record, options);
+    begin = has_begun ? std::min(begin, record.begin(options.from_due))
+                      : record.begin(options.from_due);
     has_begun = true;
     end = std::max(end, record.ended);
     switch (record.outcome) {
@@ -234,7 +228,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
     json["problems"].push_back({{"problem", text}, {"count", count}});
   }
   const Distribution lag(effort.lag_ms);
-  json["client"] = {{"cpu_share", effort.cpu_seconds / std::max(effort.seconds, 1e-9)},
+  json["client"] = {{"cpu_share", effort.cpu_share()},
                     {"connections", effort.num_connections},
                     {"mean_lag_ms", lag.Mean()},
                     {"p99_lag_ms", lag.Percentile(99)}};
@@ -243,10 +237,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
 
 nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
   nlohmann::ordered_json json;
-  for (const char* key : {"input_lens", "output_lens", "ttfts", "itls", "latencies", "start_times",
-                          "queue_times", "generated_texts", "errors", "outcomes"}) {
-    json[key] = nlohmann::ordered_json::array();
-  }
+  for (const char* key : kDetailKeys) json[key] = nlohmann::ordered_json::array();
   for (const RequestRecord& record : records) {
     if (record.outcome == Outcome::kUnsent) continue;
     json["input_lens"].push_back(record.prompt_tokens);
@@ -303,7 +294,7 @@ std::string ToText(const ServeReport& report, const ReportOptions& options) {
 }
 
 std::string ClientWarning(const ClientEffort& effort) {
-  const double share = effort.cpu_seconds / std::max(effort.seconds, 1e-9);
+  const double share = effort.cpu_share();
   const double lag_ms = Distribution(effort.lag_ms).Percentile(99);
   if (!IsBottleneck(share, lag_ms)) return "";
   return absl::StrFormat(
