@@ -137,6 +137,12 @@ TEST_F(ResultFileTest, TheOldFileStaysUntilTheNewOneIsWhole) {
   EXPECT_EQ(NumFiles(), 1u);
 }
 
+TEST_F(ResultFileTest, TextsThatAreNoUtf8AreReplaced) {
+  const fs::path path = folder_ / "a.json";
+  EXPECT_TRUE(WriteJson({{"text", "a\xff"}}, ResultFile::Open("--json", path).value().get()).ok());
+  EXPECT_EQ(Read(path), "{\n  \"text\": \"a\uFFFD\"\n}\n");
+}
+
 TEST_F(ResultFileTest, KeepsModeAndLink) {
   const fs::path path = folder_ / "a.json", link = folder_ / "link.json";
   std::ofstream(path) << "old";

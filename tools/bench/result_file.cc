@@ -46,10 +46,6 @@ ResultFile::ResultFile(std::string path, std::string part_path)
   }
 }
 
-ResultFile::~ResultFile() {
-  if (!part_path_.empty()) unlink(part_path_.c_str());
-}
-
 absl::StatusOr<std::unique_ptr<ResultFile>> ResultFile::Open(const std::string& flag,
                                                              const std::string& path) {
   if (path.empty()) return UsageError(absl::StrCat(flag, ": the path is empty; give a file"));
@@ -95,7 +91,7 @@ absl::Status ResultFile::Write(const std::string& text) {
   if (part_path_.empty()) return absl::OkStatus();
   if (fsync(fd.get()) != 0) return Error(errno);
   if (rename(part_path_.c_str(), path_.c_str()) != 0) return Error(errno);
-  removal_.reset();
+  removal_->Keep();
   part_path_.clear();
   return absl::OkStatus();
 }

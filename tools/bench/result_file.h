@@ -12,18 +12,13 @@
 
 namespace quire::bench {
 
-class ResultFile {
+class ResultFile {  // which removes what Write has not put in place
  public:
   // Makes an empty file beside `path`, which is left as it is until Write. `flag` is what the error
   // (exit code 64) calls it. A path that is no regular file, as /dev/stdout (or "-"), is written
   // directly.
   static absl::StatusOr<std::unique_ptr<ResultFile>> Open(const std::string& flag,
                                                           const std::string& path);
-  // Removes what Write has not put in place.
-  ~ResultFile();
-  ResultFile(const ResultFile&) = delete;
-  ResultFile& operator=(const ResultFile&) = delete;
-
   // Puts a file with this text in the place of `path`; once. The error (exit code 69) says why not:
   // then an earlier file is still there.
   absl::Status Write(const std::string& text);

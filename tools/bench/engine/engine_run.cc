@@ -213,7 +213,7 @@ absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags, Pro
     return UsageError("--shape and --model exclude each other; give one");
   }
   ASSIGN_OR_RETURN(ShapeFolder shape, ShapeFolder::Make(flags.shape));
-  BenchEngineConfig result = {ToEngineConfig(settings, shape.path()), std::move(shape)};
+  BenchEngineConfig result = {ToEngineConfig(settings, shape.path), std::move(shape)};
   result.config.load_format = LoadFormat::kDummy;
   return result;
 }

@@ -103,7 +103,7 @@ void AddResult(const LatencyFlags& flags, const Samples& samples, const ServeRep
   json["input_len"] = flags.input_len;
   json["output_len"] = flags.output_len;
   json["shared_prefix_len"] = flags.shared_prefix_len;
-  json["batch_ms"] = ToJson(Summarize(samples.batch_ms));
+  json["batch_ms"] = ToJson(Distribution(samples.batch_ms));
   json.update(EngineReportJson(report, samples.load, options));
   json["decode_tokens_per_s"] = nullptr;
   if (const auto rate = DecodeTokensPerSecond(report); rate.has_value()) {
@@ -119,7 +119,7 @@ void PrintResult(const LatencyFlags& flags, const Samples& samples, const ServeR
                 flags.num_iterations);
   }
   std::printf("%s%s\n", ToText(report, options).c_str(),
-              SummaryRow("whole batch", Summarize(samples.batch_ms)).c_str());
+              SummaryRow("whole batch", Distribution(samples.batch_ms)).c_str());
   if (const auto rate = DecodeTokensPerSecond(report); rate.has_value()) {
     std::printf("decode: %.1f tokens/s per sequence, %.1f tokens/s in all (median)\n", *rate,
                 *rate * static_cast<double>(flags.batch_size));

@@ -99,10 +99,10 @@ SavedRequest MakeRequest(const Columns& columns, size_t i, bool from_due) {
   request.ttft_ms = 1000 * ttft + waited_ms;
   request.input_tokens = NumberOf(columns.input_lens, i, 0);
   request.output_tokens = NumberOf(columns.output_lens, i, 0);
-  request.error = TextOf(columns.errors, i);
   request.got_tokens = ttft > 0;
-  const bool completed = columns.outcomes != nullptr ? TextOf(columns.outcomes, i) == "completed"
-                                                     : request.got_tokens && request.error.empty();
+  const bool completed = columns.outcomes != nullptr
+                             ? TextOf(columns.outcomes, i) == "completed"
+                             : request.got_tokens && TextOf(columns.errors, i).empty();
   if (!completed) return request;
   request.e2el_ms = 1000 * latency + waited_ms;
   if (request.output_tokens > 1 && !request.itl_ms.empty())

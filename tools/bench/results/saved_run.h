@@ -28,7 +28,6 @@ struct SavedRequest {
   std::vector<float> itl_ms = {};
   double input_tokens = 0, output_tokens = 0;
   bool got_tokens = false;
-  std::string error = {};
 };
 
 struct SavedRun {

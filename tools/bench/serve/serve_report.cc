@@ -81,26 +81,22 @@ const char* LabelOf(const std::string& metric) {
   return metric == "e2el" ? "end to end" : "queued in the client";
 }
 
-const char* OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kUnsent:
-      return "unsent";
-    case Outcome::kCompleted:
-      return "completed";
-    case Outcome::kFailed:
-      return "failed";
-    case Outcome::kInterrupted:
-      return "unfinished";
-    case Outcome::kAbandoned:
-      return "abandoned";
-    case Outcome::kTimedOut:
-      return "timed_out";
-  }
-  return "";
+// By Outcome: its name in the file, and how often it came.
+struct OutcomeKind {
+  const char* name;
+  int64_t ServeReport::*count;
+};
+constexpr OutcomeKind kOutcomes[] = {
+    {"unsent", &ServeReport::num_unsent},       {"completed", &ServeReport::num_completed},
+    {"failed", &ServeReport::num_failed},       {"unfinished", &ServeReport::num_interrupted},
+    {"abandoned", &ServeReport::num_abandoned}, {"timed_out", &ServeReport::num_timed_out}};
+
+const OutcomeKind& OutcomeKindOf(Outcome outcome) {
+  return kOutcomes[static_cast<size_t>(outcome)];
 }
 
 void CountProblem(const std::string& problem, ServeReport* report) {
-  if (report->num_failed++ == 0) report->first_problem = problem;
+  if (report->problems.empty()) report->first_problem = problem;
   for (auto& [text, count] : report->problems) {
     if (text != problem) continue;
     ++count;
@@ -140,34 +136,19 @@ ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& optio
   double begin = 0, end = 0;
   bool has_begun = false;
   for (const RequestRecord& record : result.records) {
-    if (record.outcome == Outcome::kUnsent) {
-      ++report.num_unsent;
-      continue;
-    }
-    begin = has_begun ? std::min(begin, record.begin(options.from_due))
-                      : record.begin(options.from_due);
+    ++(report.*OutcomeKindOf(record.outcome).count);
+    if (record.outcome == Outcome::kUnsent) continue;
+    const double its_begin = record.begin(options.from_due);
+    begin = has_begun ? std::min(begin, its_begin) : its_begin;
     has_begun = true;
     end = std::max(end, record.ended);
-    switch (record.outcome) {
-      case Outcome::kUnsent:
-        break;
-      case Outcome::kCompleted:
-        ++report.num_completed;
-        report.num_uncounted += record.is_counted && record.prompt_tokens > 0 ? 0 : 1;
-        report.num_stopped += record.has_stopped ? 1 : 0;
-        break;
-      case Outcome::kFailed:
-        CountProblem(record.problem, &report);
-        continue;
-      case Outcome::kInterrupted:
-        ++report.num_interrupted;
-        break;
-      case Outcome::kAbandoned:
-        ++report.num_abandoned;
-        break;
-      case Outcome::kTimedOut:
-        ++report.num_timed_out;
-        break;
+    if (record.outcome == Outcome::kFailed) {
+      CountProblem(record.problem, &report);
+      continue;
+    }
+    if (record.outcome == Outcome::kCompleted) {
+      report.num_uncounted += record.is_counted && record.prompt_tokens > 0 ? 0 : 1;
+      report.num_stopped += record.has_stopped ? 1 : 0;
     }
     if (record.got_tokens()) AddSamples(record, options, &report);
   }
@@ -195,12 +176,6 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
                               const ReportOptions& options) {
   nlohmann::ordered_json json = {
       {"duration", report.seconds},
-      {"completed", report.num_completed},
-      {"failed", report.num_failed},
-      {"abandoned", report.num_abandoned},
-      {"timed_out", report.num_timed_out},
-      {"unfinished", report.num_interrupted},
-      {"unsent", report.num_unsent},
       {"uncounted", report.num_uncounted},
       {"stopped", report.num_stopped},
       {"total_input_tokens", report.prompt_tokens},
@@ -213,6 +188,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
       {"max_output_tokens_per_s", report.max_output_tokens_per_s},
       {"max_concurrent_requests", effort.max_in_flight},
       {"latencies_from", options.from_due ? "due" : "sent"}};
+  for (const auto& [name, count] : kOutcomes) json[name] = report.*count;
   if (!options.goodput.empty()) json["request_goodput"] = PerSecond(report.num_good, report);
   for (const auto& [metric, most_ms] : options.goodput) json["goodput"][metric] = most_ms;
   for (const std::string& metric : options.metrics) {
@@ -251,7 +227,7 @@ nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
     json["queue_times"].push_back(record.sent - record.scheduled);
     json["generated_texts"].push_back(record.text);
     json["errors"].push_back(record.problem);
-    json["outcomes"].push_back(OutcomeName(record.outcome));
+    json["outcomes"].push_back(OutcomeKindOf(record.outcome).name);
   }
   return json;
 }
@@ -284,7 +260,7 @@ std::string ToText(const ServeReport& report, const ReportOptions& options) {
     const std::vector<double>& samples = SamplesOf(report, metric);
     const bool tells_nothing = metric == "client_queue_time" && !options.from_due;
     if (!tells_nothing) {
-      absl::StrAppend(&text, SummaryRow(LabelOf(metric), Summarize(samples)), "\n");
+      absl::StrAppend(&text, SummaryRow(LabelOf(metric), Distribution(samples)), "\n");
     }
   }
   for (const auto& [problem, times] : report.problems) {

@@ -39,7 +39,8 @@ std::string ToText(const std::vector<TurnReport>& turns) {
   if (turns.size() < 2) return "";
   std::string text = absl::StrCat(SummaryHeader("time to first token, ms"), "\n");
   for (size_t i = 0; i < std::min(turns.size(), kShown); ++i) {
-    absl::StrAppend(&text, SummaryRow(absl::StrCat("turn ", i + 1), Summarize(turns[i].ttft_ms)));
+    absl::StrAppend(&text,
+                    SummaryRow(absl::StrCat("turn ", i + 1), Distribution(turns[i].ttft_ms)));
     absl::StrAppendFormat(&text, "  %s, %.0f prompt tokens each, %.1f %% cached\n",
                           Counted(turns[i].num_completed, "request"),
                           static_cast<double>(turns[i].prompt_tokens) /
