@@ -12,13 +12,11 @@ import tempfile
 import time
 import unittest
 
-from harness import Answer, Server, _skip_all, chat_request, grpc, health_pb, ids_request, main, pb, pb_grpc
+from harness import Answer, Server, _skip_all, chat_request, grpc, health_pb, ids_request, main, packages, pb, pb_grpc
 
-try:
+with packages():
     from google.protobuf import message_factory
     from grpc_reflection.v1alpha import reflection_pb2
-except ImportError as missing:
-    _skip_all(f"{missing}; tools/test installs tests/requirements.txt")
 if shutil.which("openssl") is None:
     _skip_all("openssl is not installed")
 
