@@ -81,12 +81,10 @@ ExitCleanup::ExitCleanup(std::function<void()> clean_up) : clean_up_(std::move(c
 }
 
 ExitCleanup::~ExitCleanup() {
+  Run();  // while a signal would still run it, too: it may come in the middle
   State& state = TheState();
-  {
-    absl::MutexLock lock(&state.mutex);
-    state.clean_ups.erase(std::find(state.clean_ups.begin(), state.clean_ups.end(), this));
-  }
-  Run();
+  absl::MutexLock lock(&state.mutex);
+  state.clean_ups.erase(std::find(state.clean_ups.begin(), state.clean_ups.end(), this));
 }
 
 void ExitCleanup::Run() const {

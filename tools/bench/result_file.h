@@ -12,7 +12,8 @@
 
 namespace quire::bench {
 
-class ResultFile {  // which removes what Write has not put in place
+// Removes what Write has not put in place.
+class ResultFile {
  public:
   // Makes an empty file beside `path`, which is left as it is until Write. `flag` is what the error
   // (exit code 64) calls it. A path that is no regular file, as /dev/stdout (or "-"), is written

@@ -152,16 +152,18 @@ absl::Status MeasureAttention(GraphTimer& timer, const TableRequest& request, Js
   return absl::OkStatus();
 }
 
+std::vector<std::string> AttentionNames(DeviceKind device, const EngineConfig& config,
+                                        const ModelConfig&) {
+  return NamesOf(WithCaches(AttentionShapes(device), CacheType(config)));
+}
+
 }  // namespace
 
 constinit const KernelTable kAttentionTable = {
     .name = "attention",
     .about = "one layer's attention over well-known lengths",
     .list = "attention",
-    .case_names =
-        [](DeviceKind device, const EngineConfig& config, const ModelConfig&) {
-          return NamesOf(WithCaches(AttentionShapes(device), CacheType(config)));
-        },
+    .case_names = AttentionNames,
     .measure = MeasureAttention};
 
 }  // namespace quire::bench

@@ -222,14 +222,17 @@ absl::Status MeasureGatedDelta(GraphTimer& timer, const TableRequest& request,
   return absl::OkStatus();
 }
 
+std::vector<std::string> DeltaNames(DeviceKind device, const EngineConfig&, const ModelConfig&) {
+  return NamesOf(DeltaBatches(device));
+}
+
 }  // namespace
 
 constinit const KernelTable kGatedDeltaTable = {
     .name = "gated-delta",
     .about = "gated delta nets: decodes beside a copy of their states, prompts beside attention",
     .list = "delta_table",
-    .case_names = [](DeviceKind device, const EngineConfig&,
-                     const ModelConfig&) { return NamesOf(DeltaBatches(device)); },
+    .case_names = DeltaNames,
     .measure = MeasureGatedDelta};
 
 }  // namespace quire::bench

@@ -240,14 +240,17 @@ absl::Status MeasureExperts(GraphTimer& timer, const TableRequest& request,
   return absl::OkStatus();
 }
 
+std::vector<std::string> MixtureNames(DeviceKind, const EngineConfig&, const ModelConfig&) {
+  return NamesOf(kMixtures);
+}
+
 }  // namespace
 
 constinit const KernelTable kExpertsTable = {
     .name = "experts",
     .about = "mixtures of experts, in the shapes of published models",
     .list = "experts_table",
-    .case_names = [](DeviceKind, const EngineConfig&,
-                     const ModelConfig&) { return NamesOf(kMixtures); },
+    .case_names = MixtureNames,
     .has_rows = true,
     .measure = MeasureExperts};
 

@@ -98,14 +98,17 @@ absl::Status MeasureFormats(GraphTimer& timer, const TableRequest& request, Json
   return absl::OkStatus();
 }
 
+std::vector<std::string> FormatNames(DeviceKind, const EngineConfig&, const ModelConfig&) {
+  return NamesOf(Formats());
+}
+
 }  // namespace
 
 constinit const KernelTable kFormatTable = {
     .name = "formats",
     .about = "the layers' gemms by the weights' format, beside bfloat16",
     .list = "format_table",
-    .case_names = [](DeviceKind, const EngineConfig&,
-                     const ModelConfig&) { return NamesOf(Formats()); },
+    .case_names = FormatNames,
     .has_rows = true,
     .measure = MeasureFormats};
 

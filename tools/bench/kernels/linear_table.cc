@@ -111,6 +111,10 @@ absl::Status MeasureLinear(GraphTimer& timer, const TableRequest& request, Json*
   return absl::OkStatus();
 }
 
+std::vector<std::string> LinearNames(DeviceKind device, const EngineConfig&, const ModelConfig&) {
+  return NamesOf(KindsFor(device));
+}
+
 }  // namespace
 
 constinit const KernelTable kLinearTable = {
@@ -119,8 +123,7 @@ constinit const KernelTable kLinearTable = {
         "the model's gemms beside another library's: cuBLASLt's on a GPU, else oneDNN's, where "
         "the build has it",
     .list = "linear_table",
-    .case_names = [](DeviceKind device, const EngineConfig&,
-                     const ModelConfig&) { return NamesOf(KindsFor(device)); },
+    .case_names = LinearNames,
     .has_rows = true,
     .measure = MeasureLinear};
 

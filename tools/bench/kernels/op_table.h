@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,7 @@ extern const KernelTable kStepTable, kAttentionTable, kAttentionPathTable, kCasc
 template <typename Cases>
 std::vector<std::string> NamesOf(const Cases& cases) {
   std::vector<std::string> names;
+  names.reserve(std::size(cases));
   for (const auto& one : cases) names.emplace_back(one.name);
   return names;
 }

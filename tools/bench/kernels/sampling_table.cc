@@ -184,16 +184,17 @@ absl::Status MeasureSampling(GraphTimer& timer, const TableRequest& request,
   return absl::OkStatus();
 }
 
+std::vector<std::string> SamplingNames(DeviceKind device, const EngineConfig&,
+                                       const ModelConfig& model) {
+  return NamesOf(SamplingCases(device, model.vocab_size));
+}
+
 }  // namespace
 
-constinit const KernelTable kSamplingTable = {
-    .name = "sampling",
-    .about = "sampling of the model's vocabulary",
-    .list = "sampling_table",
-    .case_names =
-        [](DeviceKind device, const EngineConfig&, const ModelConfig& model) {
-          return NamesOf(SamplingCases(device, model.vocab_size));
-        },
-    .measure = MeasureSampling};
+constinit const KernelTable kSamplingTable = {.name = "sampling",
+                                              .about = "sampling of the model's vocabulary",
+                                              .list = "sampling_table",
+                                              .case_names = SamplingNames,
+                                              .measure = MeasureSampling};
 
 }  // namespace quire::bench
