@@ -3,13 +3,12 @@ smolagents, LangChain, instructor, and a loop with the plain client."""
 
 import asyncio
 import os
-import sys
 
 os.environ.update(NO_PROXY="*", OPENAI_API_KEY="none", OPENAI_AGENTS_DISABLE_TRACING="1", LANGSMITH_TRACING="false")
 
-from harness import ServerTestCase, main  # noqa: E402
+from harness import ServerTestCase, main, packages
 
-try:
+with packages():
     import agents
     import instructor
     import langchain.agents
@@ -17,9 +16,6 @@ try:
     import openai
     import pydantic
     import smolagents
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 QUESTION = "What is 1234567 + 7654321?"  # more than the model can add by itself
 ANSWER = "8888888"

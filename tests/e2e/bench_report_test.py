@@ -24,9 +24,9 @@ try:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
-    BROWSER = shutil.which("chromium") and shutil.which("chromedriver")
+    HAS_BROWSER = True
 except ImportError:
-    BROWSER = None
+    HAS_BROWSER = False
 
 
 class CompareTest(BenchTestCase, ServerTestCase):
@@ -149,7 +149,7 @@ class SweepTest(BenchTestCase, ServerTestCase):
                             "/nowhere", "--from", 1000, "--num-prompts", 30, code=1)
 
 
-@unittest.skipUnless(BROWSER, "no Chromium or selenium; tools/test installs them")
+@unittest.skipUnless(HAS_BROWSER, "no Chromium or selenium; tools/test installs them")
 class PageTest(BenchTestCase):
     @classmethod
     def setUpClass(cls):

@@ -1,8 +1,11 @@
-"""Chromium as the tests of pages use it."""
+"""Chromium as the tests of pages use it; an ImportError where it is missing."""
 
 import shutil
 
 from selenium import webdriver
+
+if not shutil.which("chromium") or not shutil.which("chromedriver"):
+    raise ImportError("no Chromium (the Debian packages chromium and chromium-driver)")
 
 
 def start_browser():

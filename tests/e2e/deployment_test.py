@@ -8,21 +8,17 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 import urllib.parse
 
-from harness import ROOT, SERVER, Answer, Server, chat_request, free_port, main
+from harness import ROOT, SERVER, Answer, Server, chat_request, free_port, main, packages
 from metrics_test import OPEN
 
-try:
+with packages():
     import compose_spec
     import yaml
-except ImportError as missing:
-    print(f"skipped: {missing}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 CONFIGS = ROOT / "configs"
 BIN = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu")) / "bin"

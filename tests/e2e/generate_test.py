@@ -3,9 +3,8 @@
 import concurrent.futures
 import json
 import random
-import unittest
 
-from harness import ROOT, ServerTestCase, chat_request, grpc, ids_request, main, pb
+from harness import ROOT, ServerTestCase, chat_request, ids_request, main, pb
 
 ITEMS = [json.loads(line) for line in open(ROOT / "configs/demo/heldout.jsonl")]
 

@@ -30,18 +30,25 @@ def _skip_all(reason):
     sys.exit(77)
 
 
+@contextlib.contextmanager
+def packages():
+    """Skips the test where a package that is imported within is missing."""
+    try:
+        yield
+    except ImportError as error:
+        _skip_all(f"{error}; tools/test installs it")
+
+
 for program in (SERVER, CLIENT):
     if not program.exists():
         _skip_all(f"{program} is not built")
 sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "tests/lib")]
 from log_file import written  # noqa: E402
 from ports import free_port  # noqa: E402
-try:
+with packages():
     import grpc
     import stubs
     pb, pb_grpc, health_pb, health_grpc = stubs.load()
-except ImportError as error:
-    _skip_all(f"{error}; tools/test installs tests/requirements.txt")
 
 
 class _Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor,

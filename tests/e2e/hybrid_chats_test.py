@@ -11,15 +11,12 @@ import unittest
 os.environ["NO_PROXY"] = "*"
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server/text/chat"))
 
-from harness import Server, main  # noqa: E402
-import hybrid_templates  # noqa: E402
-import scripted_model  # noqa: E402
+from harness import Server, main, packages
+import hybrid_templates
+import scripted_model
 
-try:
+with packages():
     import openai
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 WEATHER = {"name": "get_weather", "description": "The weather", "parameters": {"type": "object", "properties": {
     "city": {"type": "string"}, "days": {"type": "array", "items": {"type": "integer"}}, "sure": {"type": "boolean"},

@@ -20,17 +20,14 @@ import unittest
 import urllib.error
 import urllib.request
 
-from harness import ROOT, Answer, Server, ids_request, main
+from harness import ROOT, Answer, Server, ids_request, main, packages
 from metrics_test import OPEN, Page
 
-try:
+with packages():
     import kubernetes_validate
     import msgpack
     import yaml
     import zmq
-except ImportError as missing:
-    print(f"skipped: {missing}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 KUBECTL = ROOT / "build/kubectl/kubectl"
 if not KUBECTL.exists():

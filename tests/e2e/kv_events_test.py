@@ -1,22 +1,18 @@
 """KV events: SubscribeKvEvents as routers call it, and ZeroMQ as vLLM's subscribers read it (pyzmq, msgpack)."""
 
 import struct
-import sys
 import time
 import unittest
 
 import grpc
-from harness import Server, ServerTestCase, free_port, ids_request, main, pb
+from harness import Server, ServerTestCase, free_port, ids_request, main, packages, pb
 
 import vllm_contract
 
-try:
+with packages():
     import msgpack
     import zmq
     vpb, vpb_grpc, common = vllm_contract.load()
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 CODE = grpc.StatusCode
 BLOCK = 16

@@ -6,21 +6,17 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 import urllib.error
 import urllib.request
 
 import grpc
-from harness import ROOT, Server, ServerTestCase, ids_request, main
+from harness import ROOT, Server, ServerTestCase, ids_request, main, packages
 
-try:
+with packages():
     import prometheus_client.parser
     from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 CONFIGS = ROOT / "configs"
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open

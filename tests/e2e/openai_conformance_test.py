@@ -4,19 +4,14 @@ table in docs/openai.md, which this test reads, so that none is claimed that doe
 import json
 import os
 import re
-import sys
 import urllib.error
 import urllib.request
 
+from harness import ROOT, ServerTestCase, main, packages
+
 os.environ["NO_PROXY"] = "*"
-
-from harness import ROOT, ServerTestCase, main  # noqa: E402
-
-try:
+with packages():
     import tokenizers
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 TOKENIZER = tokenizers.Tokenizer.from_file(str(ROOT / "configs/demo/tokenizer.json"))
 IDS = [70, 71, 72, 73, 74]

@@ -8,20 +8,15 @@ import os
 import re
 import socket
 import subprocess
-import sys
 import threading
 import time
 import unittest
 
+from harness import ROOT, SERVER, Server, ServerTestCase, free_port, main, packages
+
 os.environ["NO_PROXY"] = "*"
-
-from harness import ROOT, SERVER, Server, ServerTestCase, free_port, main  # noqa: E402
-
-try:
+with packages():
     import openai
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 JSON = {"content-type": "application/json"}
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "What is 2 + 3?"}], "temperature": 0}

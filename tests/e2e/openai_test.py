@@ -7,19 +7,14 @@ import json
 import os
 import pathlib
 import signal
-import sys
 import tempfile
 import unittest
 
+from harness import Server, ServerTestCase, chat_request, comes_in_parts, main, packages
+
 os.environ["NO_PROXY"] = "*"
-
-from harness import Server, ServerTestCase, chat_request, comes_in_parts, main  # noqa: E402
-
-try:
+with packages():
     import openai
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 QUESTION = "How many legs has a dog?"
 MESSAGES = [{"role": "user", "content": QUESTION}]

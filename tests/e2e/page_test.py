@@ -5,25 +5,18 @@ import json
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from harness import ROOT, Server, main
+from harness import ROOT, Server, main, packages
 
-if not shutil.which("chromium") or not shutil.which("chromedriver"):
-    print("skipped: no Chromium; tools/test installs the Debian packages chromium and chromium-driver")
-    sys.exit(77)
-try:
+with packages():
     import axe_core_python
     from browser import start_browser
     from selenium import webdriver
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 PICTURES = ROOT / "build/page"
 AXE = pathlib.Path(axe_core_python.__file__).parent / "axe.min.js"

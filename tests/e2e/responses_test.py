@@ -3,17 +3,12 @@ what is refused by name because nothing is stored."""
 
 import asyncio
 import os
-import sys
+
+from harness import ServerTestCase, chat_request, comes_in_parts, main, packages, pb
 
 os.environ["NO_PROXY"] = "*"
-
-from harness import ServerTestCase, chat_request, comes_in_parts, main, pb  # noqa: E402
-
-try:
+with packages():
     import openai
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 QUESTION = "How many legs has a dog?"
 EVENTS = ["response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",

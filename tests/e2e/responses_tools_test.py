@@ -4,22 +4,17 @@
 import http.client
 import json
 import os
-import sys
 import tempfile
 import unittest
 
+from harness import Server, main, packages
+import scripted_model
+
 os.environ["NO_PROXY"] = "*"
-
-from harness import Server, main  # noqa: E402
-import scripted_model  # noqa: E402
-
-try:
+with packages():
     import openai
     import pydantic
     from openai.types.responses import ResponseStreamEvent
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 ARGUMENTS = '{"city": "Orléans", "days": [1, 2]}'
 SPECIAL = {"<think>": False, "</think>": False, "<tool_call>": True}

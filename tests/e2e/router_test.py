@@ -13,14 +13,11 @@ import tempfile
 import time
 import unittest
 
-from harness import BUILD, ROOT, Server, chat_request, free_port, grpc, main, pb, pb_grpc
+from harness import BUILD, ROOT, Server, chat_request, free_port, grpc, main, packages, pb, pb_grpc
 from log_file import written
 
-try:
+with packages():
     import openai
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 SMG = pathlib.Path(sys.executable).parent / "smg"
 EXAMPLE = ROOT / "configs/smg"

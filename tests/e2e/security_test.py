@@ -9,18 +9,14 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
-from harness import (ROOT, Answer, Server, _skip_all, chat_request, free_port, grpc, health_pb, ids_request, main, pb,
-                     pb_grpc)
+from harness import Answer, Server, _skip_all, chat_request, grpc, health_pb, ids_request, main, packages, pb, pb_grpc
 
-try:
+with packages():
     from google.protobuf import message_factory
     from grpc_reflection.v1alpha import reflection_pb2
-except ImportError as missing:
-    _skip_all(f"{missing}; tools/test installs tests/requirements.txt")
 if shutil.which("openssl") is None:
     _skip_all("openssl is not installed")
 

@@ -6,20 +6,15 @@ import math
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
+from harness import CLIENT, Answer, Server, main, packages, pb
+import scripted_model
+
 os.environ["NO_PROXY"] = "*"
-
-from harness import CLIENT, Answer, Server, main, pb  # noqa: E402
-import scripted_model  # noqa: E402
-
-try:
+with packages():
     import openai
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 EMOJI = "🙂"
 BYTES = [[byte] for byte in EMOJI.encode()]

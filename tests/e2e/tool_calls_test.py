@@ -3,20 +3,15 @@
 
 import json
 import os
-import sys
 import tempfile
 import unittest
 
+from harness import Server, comes_in_parts, main, packages
+import scripted_model
+
 os.environ["NO_PROXY"] = "*"
-
-from harness import Server, comes_in_parts, main  # noqa: E402
-import scripted_model  # noqa: E402
-
-try:
+with packages():
     import openai
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
-    sys.exit(77)
 
 ARGUMENTS = '{"city": "Orléans", "days": [1, 2]}'
 SPECIAL = {"<think>": False, "</think>": False, "<tool_call>": True, "[TOOL_CALLS]": True, "[ARGS]": True,

@@ -9,7 +9,6 @@ import pathlib
 import re
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -17,20 +16,17 @@ import urllib.request
 from unittest import mock
 
 import grpc
-from harness import SERVER, Server, ServerTestCase, chat_request, ids_request, main, pb
+from harness import SERVER, Server, ServerTestCase, chat_request, ids_request, main, packages, pb
 
 import vllm_contract
 
-try:
+with packages():
     import otlp_collector
     from otlp_collector import Collector, attributes_of
     from opentelemetry.proto.trace.v1 import trace_pb2
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
     vllm_pb, vllm_grpc, _ = vllm_contract.load()
     inference_pb, inference_grpc, _, _ = vllm_contract.load_inference()
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements.txt and requirements-files.txt")
-    sys.exit(77)
 
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 SPAN_ID = "00f067aa0ba902b7"

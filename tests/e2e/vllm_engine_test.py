@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 import math
-import sys
 import tempfile
 import threading
 import time
@@ -13,15 +12,12 @@ import unittest
 import zipfile
 
 import grpc
-from harness import ROOT, Server, ServerTestCase, health_pb, ids_request, main
+from harness import ROOT, Server, ServerTestCase, health_pb, ids_request, main, packages
 
 import vllm_contract
 
-try:
+with packages():
     pb, pb_grpc, common = vllm_contract.load()
-except ImportError as error:
-    print(f"skipped: {error}; tools/test installs tests/requirements-files.txt")
-    sys.exit(77)
 
 CODE = grpc.StatusCode
 PROMPT = [281, 265, 532, 283, 271, 286, 817]

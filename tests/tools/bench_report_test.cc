@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "nlohmann/json.hpp"
 #include "tools/bench/engine/engine_load.h"
@@ -22,18 +23,27 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+void SetTokens(double first_token, const std::vector<float>& itl_ms, RequestRecord* record) {
+  record->first_token = first_token;
+  record->itl_ms = itl_ms;
+  record->last_token = first_token + std::accumulate(itl_ms.begin(), itl_ms.end(), 0.0) / 1000;
+  record->ended = record->last_token;
+  record->num_tokens = record->completion_tokens = 1 + std::ssize(itl_ms);
+}
+
 TEST(EngineLoadTest, CountsTheTokensThatCame) {
-  const std::vector<WorkItem> items(3, {.prompt = std::vector<int32_t>(10), .output_len = 8});
-  std::vector<EngineRequestTimes> times(3);
-  times[0] = {.first_token_ms = 5,
-              .itl_ms = {1, 1},
-              .total_ms = 7,
-              .num_tokens = 3,  // an end token came before all 8
-              .num_cached_tokens = 4,
-              .finished = true};
-  times[1] = {.first_token_ms = 6, .itl_ms = {2}, .total_ms = 0, .num_tokens = 2};
+  std::vector<RequestRecord> records(3);
+  for (RequestRecord& record : records) {
+    record.outcome = Outcome::kInterrupted;
+    record.prompt_tokens = 10;
+    record.is_counted = true;
+  }
+  records[0].outcome = Outcome::kCompleted;
+  SetTokens(0.005, {1, 1}, &records[0]);  // an end token came before all 8
+  records[0].cached_tokens = 4;
+  SetTokens(0.006, {2}, &records[1]);
   LoadResult load;
-  AddToLoad(items, times, /*seconds=*/0, &load);
+  AddToLoad(records, /*seconds=*/0, &load);
   const auto json =
       EngineReportJson(MakeServeReport(load, EngineReportOptions()), load, EngineReportOptions());
   EXPECT_EQ(json["completed"], 1);
@@ -51,12 +61,13 @@ TEST(EngineLoadTest, CountsTheTokensThatCame) {
 
 // As `latency` sends them.
 TEST(EngineLoadTest, BatchesFollowEachOther) {
-  const std::vector<WorkItem> items(2, {.prompt = std::vector<int32_t>(10), .output_len = 2});
-  const std::vector<EngineRequestTimes> times(
-      2,
-      {.first_token_ms = 50, .itl_ms = {50}, .total_ms = 100, .num_tokens = 2, .finished = true});
+  std::vector<RequestRecord> records(2);
+  for (RequestRecord& record : records) {
+    record.outcome = Outcome::kCompleted;
+    SetTokens(0.05, {50}, &record);
+  }
   LoadResult load;
-  for (const double seconds : {0.0, 0.1, 0.2}) AddToLoad(items, times, seconds, &load);
+  for (const double seconds : {0.0, 0.1, 0.2}) AddToLoad(records, seconds, &load);
   const auto json =
       EngineReportJson(MakeServeReport(load, EngineReportOptions()), load, EngineReportOptions());
   EXPECT_EQ(json["completed"], 6);
@@ -124,6 +135,12 @@ TEST_F(ResultFileTest, TheOldFileStaysUntilTheNewOneIsWhole) {
   EXPECT_TRUE(file->Write("new").ok());
   EXPECT_EQ(Read(path), "new");
   EXPECT_EQ(NumFiles(), 1u);
+}
+
+TEST_F(ResultFileTest, TextsThatAreNoUtf8AreReplaced) {
+  const fs::path path = folder_ / "a.json";
+  EXPECT_TRUE(WriteJson({{"text", "a\xff"}}, ResultFile::Open("--json", path).value().get()).ok());
+  EXPECT_EQ(Read(path), "{\n  \"text\": \"a\uFFFD\"\n}\n");
 }
 
 TEST_F(ResultFileTest, KeepsModeAndLink) {

@@ -123,7 +123,7 @@ TEST(ServeReportTest, WhatNobodyHasIsNotZero) {
   EXPECT_THAT(ToText(report, {}), ContainsRegex("inter-token latency( +-){5}\n"));
   EXPECT_THAT(ToText(report, {}), ContainsRegex("time to first token( +10.00){5}\n"));
   EXPECT_TRUE(ToJson(Report({Record(0, 0)}), {}, {})["tokens_per_piece"].is_null());
-  EXPECT_TRUE(ToJson(Summarize({}))["p50"].is_null());
+  EXPECT_TRUE(ToJson(Distribution({}))["p50"].is_null());
 }
 
 TEST(ServeReportTest, GoodRequestsKeepAllTheirBounds) {

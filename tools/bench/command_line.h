@@ -8,15 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/start/settings/settings_parser.h"
-
-namespace CLI {
-class App;
-class Option;
-class Validator;
-}  // namespace CLI
 
 namespace quire::bench {
 
@@ -26,59 +21,63 @@ void AcceptServerFlags(CLI::App& command);
 // nearest flag of either.
 absl::StatusOr<CommandLine> ParseServerFlags(const CLI::App& command);
 
-// An error (exit code 64) naming the nearest flag when something is left over from `command`, which
-// takes no flags of the server.
+// An error (exit code 64) naming the nearest flag when something is left over from `command`.
 absl::Status CheckNothingLeft(const CLI::App& command);
 
-// --json: the path, if given.
-void AddJsonFlag(CLI::App& command, std::optional<std::string>* path);
-
-// --save-detailed.
-void AddSaveDetailedFlag(CLI::App& command, bool* save_detailed);
-// An error (exit code 64) where there is no file to save that in.
+// --save-detailed without a file to save that in: an error (exit code 64).
 absl::Status CheckSaveDetailed(bool save_detailed, const std::optional<std::string>& json_file);
 
-// Adds flags to one group of a command's --help. What is added says which values it takes.
+// A number from min to max; refuses what is not a number, NaN included.
+CLI::Validator RealFrom(double min, double max);
+// A whole number from 0 to 2^63 - 1: CLI11 would take -1 for 2^64 - 1.
+CLI::Validator SeedNumber();
+
+// Adds flags to one group of a command's --help, which says the values that each takes. A value may
+// be an optional one, or a list.
 class FlagGroup {
  public:
   explicit FlagGroup(CLI::App& command, std::string group = "")
       : command_(command), group_(std::move(group)) {}
 
-  CLI::Option* Count(const std::string& flag, int64_t* value, int64_t min, int64_t max,
-                     const std::string& help);
-  CLI::Option* Count(const std::string& flag, int32_t* value, int64_t min, int64_t max,
-                     const std::string& help);
-  CLI::Option* Real(const std::string& flag, double* value, double min, double max,
-                    const std::string& help);
-  CLI::Option* Real(const std::string& flag, float* value, double min, double max,
-                    const std::string& help);
-  CLI::Option* Real(const std::string& flag, std::optional<double>* value, double min, double max,
-                    const std::string& help);
+  template <typename Value>
+  CLI::Option* Count(const std::string& flag, Value* value, int64_t min, int64_t max,
+                     const std::string& help) {
+    return Text(flag, value, "N", help)->check(CLI::Range(min, max));
+  }
+  template <typename Value>
+  CLI::Option* Real(const std::string& flag, Value* value, double min, double max,
+                    const std::string& help) {
+    return Text(flag, value, "NUMBER", help)->check(RealFrom(min, max));
+  }
   // `type` is what --help calls the value: "FILE".
-  CLI::Option* Text(const std::string& flag, std::string* value, const std::string& type,
-                    const std::string& help);
-  CLI::Option* Text(const std::string& flag, std::optional<std::string>* value,
-                    const std::string& type, const std::string& help);
-  CLI::Option* Texts(const std::string& flag, std::vector<std::string>* values,
-                     const std::string& type, const std::string& help);
-  CLI::Option* OneOf(const std::string& flag, std::string* value,
-                     const std::vector<std::string>& names, const std::string& help);
-  CLI::Option* Switch(const std::string& flag, bool* value, const std::string& help);
+  template <typename Value>
+  CLI::Option* Text(const std::string& flag, Value* value, const std::string& type,
+                    const std::string& help) {
+    return Grouped(command_.add_option(flag, *value, help)->type_name(type));
+  }
+  template <typename Value>
+  CLI::Option* OneOf(const std::string& flag, Value* value, const std::vector<std::string>& names,
+                     const std::string& help) {
+    return Grouped(command_.add_option(flag, *value, help)->check(CLI::IsMember(names)));
+  }
+  template <typename Value>
+  CLI::Option* Seed(const std::string& flag, Value* value, const std::string& help) {
+    return Text(flag, value, "N", help)->check(SeedNumber());
+  }
+  CLI::Option* Switch(const std::string& flag, bool* value, const std::string& help) {
+    return Grouped(command_.add_flag(flag, *value, help));
+  }
+  // --json and --save-detailed, which several commands have.
+  void Json(std::optional<std::string>* path);
+  void SaveDetailed(bool* save_detailed);
 
  private:
-  CLI::Option* Finish(CLI::Option* option, const std::string& type) const;
+  CLI::Option* Grouped(CLI::Option* option) const {
+    return group_.empty() ? option : option->group(group_);
+  }
 
   CLI::App& command_;
   const std::string group_;
 };
-
-// A number from min to max; refuses what is not a number, NaN included.
-CLI::Validator RealFrom(double min, double max);
-
-// A whole number from 0 to 2^63 - 1: CLI11 would take -1 for 2^64 - 1.
-CLI::Validator SeedNumber();
-
-// An error (exit code 64) for a first argument that is no subcommand of `app`.
-absl::Status CheckCommandName(const CLI::App& app, const std::string& name);
 
 }  // namespace quire::bench

@@ -23,7 +23,7 @@ struct State {
   std::atomic<bool> measuring = false;
   std::atomic<bool> interrupted = false;
   absl::Mutex mutex;
-  std::vector<const std::function<void()>*> clean_ups ABSL_GUARDED_BY(mutex);
+  std::vector<const ExitCleanup*> clean_ups ABSL_GUARDED_BY(mutex);
 };
 
 State& TheState() {
@@ -44,7 +44,7 @@ sigset_t Signals() {
 [[noreturn]] void EndAtOnce() {
   State& state = TheState();
   absl::MutexLock lock(&state.mutex);
-  for (const std::function<void()>* clean_up : state.clean_ups) (*clean_up)();
+  for (const ExitCleanup* clean_up : state.clean_ups) clean_up->Run();
   std::fputs("\nquire-bench: interrupted\n", stderr);
   _exit(kInterruptedExit);
 }
@@ -77,13 +77,18 @@ bool Interrupted() { return TheState().interrupted; }
 ExitCleanup::ExitCleanup(std::function<void()> clean_up) : clean_up_(std::move(clean_up)) {
   State& state = TheState();
   absl::MutexLock lock(&state.mutex);
-  state.clean_ups.push_back(&clean_up_);
+  state.clean_ups.push_back(this);
 }
 
 ExitCleanup::~ExitCleanup() {
+  Run();  // while a signal would still run it, too: it may come in the middle
   State& state = TheState();
   absl::MutexLock lock(&state.mutex);
-  state.clean_ups.erase(std::find(state.clean_ups.begin(), state.clean_ups.end(), &clean_up_));
+  state.clean_ups.erase(std::find(state.clean_ups.begin(), state.clean_ups.end(), this));
+}
+
+void ExitCleanup::Run() const {
+  if (!is_kept_) clean_up_();
 }
 
 }  // namespace quire::bench

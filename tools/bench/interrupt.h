@@ -3,6 +3,7 @@
 // exit code 130, after what it had begun on disk is removed.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 namespace quire::bench {
@@ -23,17 +24,21 @@ class InterruptibleRun {
 // Whether a signal has come during an InterruptibleRun; stays true. Any thread.
 bool Interrupted();
 
-// What is done, on the signals' thread, before the process ends at once. Must not wait for the
+// Removes what must not outlive this: `clean_up` runs when this ends, unless Keep() was called
+// before, and on the signals' thread before the process ends at once. It must not wait for the
 // thread that owns this.
 class ExitCleanup {
  public:
   explicit ExitCleanup(std::function<void()> clean_up);
-  ~ExitCleanup();  // no longer needed; waits for one that is under way
+  ~ExitCleanup();  // waits for one that is under way
+  void Keep() { is_kept_ = true; }
+  void Run() const;  // unless it is kept
   ExitCleanup(const ExitCleanup&) = delete;
   ExitCleanup& operator=(const ExitCleanup&) = delete;
 
  private:
   std::function<void()> clean_up_;
+  std::atomic<bool> is_kept_ = false;
 };
 
 }  // namespace quire::bench

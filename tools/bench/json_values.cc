@@ -44,8 +44,8 @@ Json OrNull(const std::optional<double>& value) {
   return value.has_value() ? Json(*value) : Json();
 }
 
-std::string LineOf(const Json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+std::string LineOf(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 absl::Status ReadLines(

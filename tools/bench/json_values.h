@@ -25,8 +25,8 @@ std::string TextAt(const nlohmann::ordered_json& json, const std::string& key);
 
 // Null for none.
 nlohmann::ordered_json OrNull(const std::optional<double>& value);
-// In one line; what is no UTF-8 is replaced.
-std::string LineOf(const nlohmann::ordered_json& json);
+// In one line, or in several with an `indent`; what is no UTF-8 is replaced.
+std::string LineOf(const nlohmann::ordered_json& json, int indent = -1);
 
 // Calls take(line, number) for each line of the file that has more than spaces; it says what is
 // wrong with the line, or nothing. The error (exit code 64) names `flag`, file and line.

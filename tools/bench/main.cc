@@ -3,19 +3,16 @@
 // operations (kernels) and a start (startup).
 
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/str_cat.h"
 #include "server/base/version.h"
-#include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
-#include "tools/cli/man_page.h"
+#include "tools/cli/command_line.h"
 
 namespace quire::bench {
 
@@ -39,13 +36,7 @@ cli::ProgramText Text() {
 }
 
 int Run(int argc, char** argv) {
-  CLI::App app("Benchmarks of quire-server and its engine.");
-  app.name("quire-bench");
-  app.set_version_flag("--version", absl::StrCat("quire-bench ", kVersion));
-  app.require_subcommand(1);
-  const cli::ProgramText text = Text();
-  app.footer(cli::HelpFooter(text));
-  cli::AddManPageFlag(app, text);
+  CLI::App app;
   const std::vector<std::pair<const char*, Command>> commands = {
       {"serve", AddServe(app)},
       {"quality", AddQuality(app)},
@@ -59,21 +50,9 @@ int Run(int argc, char** argv) {
       {"startup", AddStartup(app)},
       {"make-checkpoint", AddMakeCheckpoint(app)},
   };
-  if (argc < 2) {
-    return Fail(UsageError("a command is missing; quire-bench --help lists them"));
-  }
-  if (argv[1][0] != '-') {
-    if (const absl::Status status = CheckCommandName(app, argv[1]); !status.ok()) {
-      return Fail(status);
-    }
-  }
-  try {  // CLI11 reports by exceptions; none leaves this function
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help and --version
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return Fail(UsageError(error.what()));
-  }
+  cli::DescribeProgram(app, Text());
+  const auto done = cli::ParseCommandLine(app, std::vector<std::string>(argv + 1, argv + argc));
+  if (done) return *done;
   for (const auto& [name, run] : commands) {
     if (app.got_subcommand(name)) return run();
   }

@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "server/wire/transport/unique_fd.h"
 #include "tools/bench/failure.h"
+#include "tools/bench/json_values.h"
 
 namespace quire::bench {
 
@@ -43,10 +44,6 @@ ResultFile::ResultFile(std::string path, std::string part_path)
   if (!part_path_.empty()) {
     removal_.emplace([part = part_path_] { unlink(part.c_str()); });
   }
-}
-
-ResultFile::~ResultFile() {
-  if (!part_path_.empty()) unlink(part_path_.c_str());
 }
 
 absl::StatusOr<std::unique_ptr<ResultFile>> ResultFile::Open(const std::string& flag,
@@ -94,7 +91,7 @@ absl::Status ResultFile::Write(const std::string& text) {
   if (part_path_.empty()) return absl::OkStatus();
   if (fsync(fd.get()) != 0) return Error(errno);
   if (rename(part_path_.c_str(), path_.c_str()) != 0) return Error(errno);
-  removal_.reset();
+  removal_->Keep();
   part_path_.clear();
   return absl::OkStatus();
 }
@@ -113,7 +110,8 @@ absl::StatusOr<std::unique_ptr<ResultFile>> OpenResultFile(const std::string& fl
 }
 
 absl::Status WriteJson(const nlohmann::ordered_json& json, ResultFile* file) {
-  return file == nullptr ? absl::OkStatus() : file->Write(json.dump(2) + "\n");
+  if (file == nullptr) return absl::OkStatus();
+  return file->Write(LineOf(json, /*indent=*/2) + "\n");
 }
 
 }  // namespace quire::bench

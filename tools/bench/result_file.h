@@ -12,6 +12,7 @@
 
 namespace quire::bench {
 
+// Removes what Write has not put in place.
 class ResultFile {
  public:
   // Makes an empty file beside `path`, which is left as it is until Write. `flag` is what the error
@@ -19,11 +20,6 @@ class ResultFile {
   // directly.
   static absl::StatusOr<std::unique_ptr<ResultFile>> Open(const std::string& flag,
                                                           const std::string& path);
-  // Removes what Write has not put in place.
-  ~ResultFile();
-  ResultFile(const ResultFile&) = delete;
-  ResultFile& operator=(const ResultFile&) = delete;
-
   // Puts a file with this text in the place of `path`; once. The error (exit code 69) says why not:
   // then an earlier file is still there.
   absl::Status Write(const std::string& text);

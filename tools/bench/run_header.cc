@@ -38,13 +38,11 @@ nlohmann::ordered_json RunJson(const std::string& command) {
 }
 
 void AddSeedFlag(CLI::App& command, std::optional<uint64_t>* seed) {
-  command
-      .add_option("--seed", *seed,
-                  "Of all that is random in the workload; repeats an earlier run (default: a new "
-                  "one each run, which is printed)")
-      ->check(SeedNumber())
-      ->type_name("N")
-      ->group("Workload");
+  FlagGroup(command, "Workload")
+      .Seed(
+          "--seed", seed,
+          "Of all that is random in the workload; repeats an earlier run (default: a new one each "
+          "run, which is printed)");
 }
 
 uint64_t ChooseSeed(const std::optional<uint64_t>& seed) {

@@ -35,25 +35,17 @@ double Distribution::Percentile(double percent) const {
   return sorted_[below] + (rank - static_cast<double>(below)) * (sorted_[above] - sorted_[below]);
 }
 
-Summary Summarize(std::vector<double> samples) {
-  const Distribution all(std::move(samples));
-  return {.count = all.count(),
-          .mean = all.Mean(),
-          .min = all.Percentile(0),
-          .p50 = all.Percentile(50),
-          .p90 = all.Percentile(90),
-          .p99 = all.Percentile(99),
-          .max = all.Percentile(100)};
-}
-
-nlohmann::ordered_json ToJson(const Summary& summary) {
-  const auto number = [&summary](double value) {
-    return summary.count > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-  };
-  return {{"count", summary.count},     {"mean", number(summary.mean)},
-          {"min", number(summary.min)}, {"p50", number(summary.p50)},
-          {"p90", number(summary.p90)}, {"p99", number(summary.p99)},
-          {"max", number(summary.max)}};
+nlohmann::ordered_json ToJson(const Distribution& samples) {
+  nlohmann::ordered_json json = {
+      {"count", samples.count()}, {"mean", nullptr}, {"min", nullptr}, {"p50", nullptr},
+      {"p90", nullptr},           {"p99", nullptr},  {"max", nullptr}};
+  if (samples.count() == 0) return json;
+  json["mean"] = samples.Mean();
+  for (const auto& [key, percent] :
+       {std::pair("min", 0), {"p50", 50}, {"p90", 90}, {"p99", 99}, {"max", 100}}) {
+    json[key] = samples.Percentile(percent);
+  }
+  return json;
 }
 
 std::string SummaryHeader(const std::string& unit) {
@@ -61,11 +53,12 @@ std::string SummaryHeader(const std::string& unit) {
                          "max");
 }
 
-std::string SummaryRow(const std::string& name, const Summary& summary) {
+std::string SummaryRow(const std::string& name, const Distribution& samples) {
   std::string row = absl::StrFormat("%-28s", name);
-  for (const double value : {summary.mean, summary.p50, summary.p90, summary.p99, summary.max}) {
+  for (const double value : {samples.Mean(), samples.Percentile(50), samples.Percentile(90),
+                             samples.Percentile(99), samples.Percentile(100)}) {
     absl::StrAppendFormat(&row, " %10s",
-                          summary.count > 0 ? absl::StrFormat("%.2f", value) : std::string("-"));
+                          samples.count() > 0 ? absl::StrFormat("%.2f", value) : std::string("-"));
   }
   return row;
 }

@@ -8,11 +8,6 @@
 
 namespace quire::bench {
 
-struct Summary {
-  size_t count = 0;
-  double mean = 0, min = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
-};
-
 // All samples, sorted, so that no percentile is an estimate. Zeros for none.
 class Distribution {
  public:
@@ -29,12 +24,11 @@ class Distribution {
   std::vector<double> sorted_;
 };
 
-Summary Summarize(std::vector<double> samples);
-
-// Of no samples the count alone: null in JSON, "-" in the row.
-nlohmann::ordered_json ToJson(const Summary& summary);
-// "name   mean  p50  p90  p99  max", aligned with SummaryHeader().
-std::string SummaryRow(const std::string& name, const Summary& summary);
+// Count, mean, min, p50, p90, p99 and max; without samples the count is the only number, and the
+// others are null.
+nlohmann::ordered_json ToJson(const Distribution& samples);
+// "name   mean  p50  p90  p99  max", aligned with SummaryHeader(); "-" without samples.
+std::string SummaryRow(const std::string& name, const Distribution& samples);
 std::string SummaryHeader(const std::string& unit);
 
 }  // namespace quire::bench

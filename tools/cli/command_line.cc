@@ -60,20 +60,6 @@ std::string UnknownCommand(const CLI::App& app, const std::string& name) {
       DidYouMean(name, CommandNames(app), absl::StrCat("see ", app.get_name(), " --help")));
 }
 
-// `level` is the app or the command that did not know the argument.
-std::string UnknownArgument(const CLI::App& app, const CLI::App& level,
-                            const std::string& argument) {
-  const std::string see_help = absl::StrCat("see ", FullName(app, level), " --help");
-  if (argument.size() > 1 && argument[0] == '-') {
-    const std::string flag = argument.substr(0, argument.find('='));
-    if (&level == &app) return MisplacedFlag(app, flag);
-    return absl::StrCat("unknown flag ", flag, "; ", DidYouMean(flag, FlagNames(level), see_help));
-  }
-  if (&level == &app) return UnknownCommand(app, argument);
-  return absl::StrCat("unexpected argument \"", argument,
-                      "\"; text with spaces needs quotes around it, and ", see_help);
-}
-
 // CLI11's sentence in our words where its own are hard to read.
 std::string Problem(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> given = app.get_subcommands();
@@ -100,6 +86,19 @@ std::string Problem(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 }  // namespace
+
+std::string UnknownArgument(const CLI::App& app, const CLI::App& level,
+                            const std::string& argument) {
+  const std::string see_help = absl::StrCat("see ", FullName(app, level), " --help");
+  if (argument.size() > 1 && argument[0] == '-') {
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (&level == &app) return MisplacedFlag(app, flag);
+    return absl::StrCat("unknown flag ", flag, "; ", DidYouMean(flag, FlagNames(level), see_help));
+  }
+  if (&level == &app) return UnknownCommand(app, argument);
+  return absl::StrCat("unexpected argument \"", argument,
+                      "\"; text with spaces needs quotes around it, and ", see_help);
+}
 
 std::string HelpFooter(const ProgramText& text) {
   std::string footer;

@@ -25,6 +25,11 @@ void DescribeProgram(CLI::App& app, const ProgramText& text);
 // that names the unknown command or flag with the nearest known one, or the value it does not take.
 std::optional<int> ParseCommandLine(CLI::App& app, std::vector<std::string> args);
 
+// The sentence about an argument that neither `app` nor its command `level` takes, with the nearest
+// that there is. For commands that look at such arguments themselves.
+std::string UnknownArgument(const CLI::App& app, const CLI::App& level,
+                            const std::string& argument);
+
 // Prints "PROGRAM: problem" on standard error and returns 64.
 int UsageError(const std::string& program, const std::string& problem);
 

@@ -7,7 +7,7 @@ QUIRE_BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config git ca-certificate
 libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev \
 libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev \
 libssl-dev libcurl4-openssl-dev libedit-dev libnghttp2-dev libzip-dev libzmq3-dev"
-QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 \
+QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libdnnl-dev clang-format-14 \
 python3 python3-venv python3-pip"
 # Of the tests of pages alone, because it is large.
 QUIRE_BROWSER_PACKAGES="chromium chromium-driver"

@@ -8,12 +8,12 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from repository_files import repository_files
 from script_help import answer_help
 
 answer_help(__doc__)
 
 import re
-import subprocess
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
 # Flags of others, which migration.md is about; what the past was called.
@@ -29,12 +29,6 @@ FOREIGN_FLAGS = set("""--accelerate --amend --build --build-arg --cap-drop --cap
     --set --shm-size --tail --target --template --timeout --tls --tmpfs --user --volume --wait --watch --worker-urls""".split())
 
 
-def listed():
-    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
-                           capture_output=True, text=True).stdout.split("\n")
-    return [name for name in names if name and (ROOT / name).is_file()]
-
-
 def anchors(text):
     """As GitHub makes them of headings."""
     found = set()
@@ -46,7 +40,7 @@ def anchors(text):
 
 class Documents:
     def __init__(self):
-        self.names = listed()
+        self.names = repository_files(ROOT)
         self.folders = {str(parent) for name in self.names for parent in pathlib.PurePath(name).parents}
         self.tops = {name.split("/")[0] for name in self.names if "/" in name}
         self.texts = {name: (ROOT / name).read_text() for name in self.names if name.endswith(".md")}

@@ -11,13 +11,13 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from repository_files import repository_files
 from script_help import answer_help
 
 answer_help(__doc__)
 
 import collections
 import re
-import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Files and folders that pass. It grows: add what you have made clean.
@@ -26,13 +26,13 @@ CLEAN = [
     "kernels/*README.md", "kvcache/README.md", "proto/README.md", "scheduler/README.md", "tests/*README.md", "tools/*README.md",
     ":!tools/bench/", ":(glob)engine/*.h", ":(glob)kernels/*.h", ":(glob)kvcache/*.h", ":(glob)scheduler/*.h"]
 SOURCES = (".h", ".cc", ".cu", ".cuh", ".py")
-START = r"(?:(?<=^)|(?<=[.:;!?] )|(?<=\n))"  # of a sentence, in a paragraph of one line
-NO_QUESTION = r"(?![^.!?\n]*\?)"
+START = r"(?:(?<=^)|(?<=[.:;!?] ))"  # of a sentence, in a paragraph of one line
+NO_QUESTION = r"(?![^.!?]*\?)"
 RULES = [
     # (pattern, what to write instead)
     (START + r"What (?!is |are |does |do |did |can |must |should |has |have |a |an |happens\b|about |if )" + NO_QUESTION + r"[a-z_]",
      "name the thing: \"A model that ...\", not \"What ...\""),
-    (START + r"What (?:is|are|does|do|did|can|must|should|has|have) " + NO_QUESTION + r"[^.?\n]*?\b(?:is|are|goes|stays|comes|counts|has|have|gets|ends)\b[^?\n]*?[.:;\n]",
+    (START + r"What (?:is|are|does|do|did|can|must|should|has|have) " + NO_QUESTION + r"[^.?]*?\b(?:is|are|goes|stays|comes|counts|has|have|gets|ends)\b[^?]*?[.:;]",
      "name the thing: \"A model that ...\", not \"What ...\""),
     (START + r"Who (?!is |are |does |may |can |has )" + NO_QUESTION + r"[a-z]", "name the person: \"A client that ...\", not \"Who ...\""),
     (r"\b[Ww]hoever\b|\b[Ww]homever\b|\b[Ww]hosoever\b", "name them: \"a client that\", \"everyone who\""),
@@ -42,8 +42,8 @@ RULES = [
     (r"\bmanieth\b|\bsuch of\b|\bthose of (?:whom|which)\b", "not a word that people say: name the thing"),
     (r"\b(?:is|are|was|were|be) of (?:one|two|three|a|an|the same|that|these|those)\b(?! kind| type| size| form| use)",
      "a genitive needs its noun: \"has one token\", \"belongs to a plan\""),
-    (START + r"Of (?:a|an|the|such|what|these|those|this|all|each|every|two|several|some|it|one|plans|models|texts|[a-z]+s) " + NO_QUESTION +
-     r"(?!course\b)[^.,:;\n]*,? (?!only\b)", "begin with the thing that acts, not with \"Of ...\""),
+    (START + r"Of (?:a|an|the|such|what|these|those|all|each|every|two|several|some|it|one|[a-z]+s) " + NO_QUESTION +
+     r"(?!course\b)[^.,:;]*,? (?!only\b)", "begin with the thing that acts, not with \"Of ...\""),
     (r"\bbut for\b", "\"except\", or \"except for\""),
     (r"\b(?:none|nothing|nobody|all|any|every one|everything|no other) but (?!for\b)", "\"only\", \"except\""),
     (r"\bis (?:not )?to be (?:said|had|told|changed|seen|turned)\b", "say who does it: \"you set\", \"nothing needs\""),
@@ -81,24 +81,22 @@ def comment_text(text, suffix):
 
 
 def paragraphs(text, is_markdown):
-    """(line, sentences in one line, with the lines' beginnings): paragraphs, points of lists, cells of tables."""
-    current, first = [], 0
+    """[(number of a line, its text)] for each of: paragraphs, points of lists, cells of tables."""
+    current = []
     for number, line in enumerate([*text.split("\n"), ""], 1):
         body = line.strip()
         is_table = is_markdown and body.startswith("|")
-        begins = is_markdown and re.match(r"(?:[-*] |\d+\. |#+ |<!--|\||!\[)", body)
+        begins = is_markdown and re.match(r"(?:[-*] |\d+\. |<!--|\||!\[)", body)
         if current and (not body or begins):
-            yield first, current
+            yield current
             current = []
         if not body:
             continue
         if is_table:
             for cell in body.strip("|").split(" | "):
-                yield number, [(number, cell.strip())]
+                yield [(number, cell.strip())]
             continue
-        if not current:
-            first = number
-        current.append((number, re.sub(r"^(?:[-*] |\d+\. |#+ )", "", body).replace("**", "")))
+        current.append((number, re.sub(r"^(?:[-*] |\d+\. )", "", body).replace("**", "")))
 
 
 def problems_of(path):
@@ -106,7 +104,7 @@ def problems_of(path):
     is_markdown = path.suffix == ".md"
     text = markdown_text(text) if is_markdown else comment_text(text, path.suffix)
     found = []
-    for _, lines in paragraphs(text, is_markdown):
+    for lines in paragraphs(text, is_markdown):
         joined, places = "", []
         for number, line in lines:
             places.append((len(joined), number))
@@ -119,10 +117,8 @@ def problems_of(path):
     return sorted(set(found))
 
 
-def listed(folders):
-    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders], cwd=ROOT, check=True,
-                           capture_output=True, text=True).stdout.split("\n")
-    return [ROOT / name for name in names if name.endswith((".md", *SOURCES)) and (ROOT / name).is_file()]
+def listed(patterns):
+    return [ROOT / name for name in repository_files(ROOT, *patterns) if name.endswith((".md", *SOURCES))]
 
 
 def main():

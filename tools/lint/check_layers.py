@@ -14,12 +14,12 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from repository_files import repository_files
 from script_help import answer_help
 
 answer_help(__doc__)
 
 import re
-import subprocess
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
 # Folders within one of the server's that have an order of their own, before the folder itself.
@@ -130,10 +130,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+("([^"]+)"|<[^>]+>)')
 
 
 def source_files():
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
-    return [pathlib.Path(name) for name in listed if (ROOT / name).is_file()]
+    return [pathlib.Path(name) for name in repository_files(ROOT)]
 
 
 def place_of(path):

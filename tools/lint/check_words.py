@@ -7,12 +7,12 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from repository_files import repository_files
 from script_help import answer_help
 
 answer_help(__doc__)
 
 import re
-import subprocess
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
 CODE = (".h", ".cc", ".cu", ".cuh")
@@ -38,16 +38,12 @@ RULES = [
 EXEMPT = {"tools/lint/check_words.py", "tests/tools/lint_words_test.py", "docs/words.md"}
 
 
-def files():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
-                            capture_output=True, text=True).stdout.split("\n")
-    return [name for name in listed if (ROOT / name).is_file() and name not in EXEMPT]
-
-
 def main():
     problems = []
     rules = [(re.compile(pattern), instead, folders, kinds) for pattern, instead, folders, kinds in RULES]
-    for name in files():
+    for name in repository_files(ROOT):
+        if name in EXEMPT:
+            continue
         applying = [(pattern, instead) for pattern, instead, folders, kinds in rules
                     if name.endswith(kinds) and name.startswith(folders)]
         if not applying:

@@ -11,9 +11,10 @@ A file AREA.json has
   "measured":  what holds for each figure that does not say otherwise: "device", "date", "commit", "model", "command"
   "figures":   by key: "what" was measured ("model", "unit" with it); "value": a number, a list of rounds, or a text;
                "peer": {"name", "value"} for another program's; "times" a peer where only the ratio was measured;
-               "goal" or "limit"; "before": {column: value} for older values; "note"; and the members of "measured"
+               "goal"; "before": {column: value} for older values; "note" for readers of the file; and the members of
+               "measured"
   "tables":    by NAME: "rows", a list of keys (of another file: AREA.KEY), and "columns", of: what, value, peer, times,
-               goal, limit, note, measured, command, device, and the columns of "before"; "titles" names them otherwise.
+               goal, measured, command, device, and the columns of "before"; "titles" names them otherwise.
                Or a grid that is not made of figures: "header" and "cells", a list of lists.
 docs/lab/README.md says where a new figure goes."""
 
@@ -21,6 +22,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from repository_files import repository_files
 from script_help import answer_help
 
 answer_help(__doc__)
@@ -30,14 +32,13 @@ import decimal
 import json
 import re
 import statistics
-import subprocess
 
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 LOWER_IS_BETTER = {"ms", "us", "s", "ms a token"}
-FIGURE_MEMBERS = {"what", "model", "unit", "value", "peer", "times", "goal", "limit", "before", "note", "device", "date",
-                  "commit", "command"}
+FIGURE_MEMBERS = {"what", "model", "unit", "value", "peer", "times", "goal", "before", "note", "device", "date", "commit",
+                  "command"}
 MEASURED_MEMBERS = {"device", "date", "commit", "model", "command"}
-TITLES = {"what": "what", "value": "Quire", "times": "times as fast", "goal": "to reach", "limit": "limit", "note": "",
+TITLES = {"what": "what", "value": "Quire", "times": "times as fast", "goal": "to reach",
           "measured": "measured", "command": "command", "device": "device"}
 
 
@@ -62,6 +63,11 @@ def middle(value):
     return float(statistics.median(numbers))
 
 
+def check_members(place, found, known):
+    if unknown := set(found) - known:
+        raise Wrong(f"{place}: {', '.join(sorted(unknown))} means nothing here")
+
+
 class Figures:
     def __init__(self, folder):
         self.figures, self.tables = {}, {}
@@ -73,23 +79,19 @@ class Figures:
             self.read_area(path.stem, area)
         used = set()
         for name, (area, table) in self.tables.items():
-            for row in table.get("rows", []):
-                key = row if "." in row else f"{area}.{row}"
+            for key in self.keys(area, table):
                 if key not in self.figures:
-                    raise Wrong(f"{area}.json: the table {name} names {row}, which is no figure")
+                    raise Wrong(f"{area}.json: the table {name} names {key.removeprefix(area + '.')}, which is no figure")
                 used.add(key)
         if unused := set(self.figures) - used:
             raise Wrong(f"in no table: {', '.join(sorted(unused))}")
 
     def read_area(self, name, area):
-        if unknown := set(area) - {"about", "measured", "figures", "tables"}:
-            raise Wrong(f"{name}.json: {', '.join(sorted(unknown))} means nothing here")
+        check_members(f"{name}.json", area, {"about", "measured", "figures", "tables"})
         measured = area.get("measured", {})
-        if unknown := set(measured) - MEASURED_MEMBERS:
-            raise Wrong(f"{name}.json, measured: {', '.join(sorted(unknown))} means nothing here")
+        check_members(f"{name}.json, measured", measured, MEASURED_MEMBERS)
         for key, figure in area.get("figures", {}).items():
-            if unknown := set(figure) - FIGURE_MEMBERS:
-                raise Wrong(f"{name}.json, {key}: {', '.join(sorted(unknown))} means nothing here")
+            check_members(f"{name}.json, {key}", figure, FIGURE_MEMBERS)
             whole = {**measured, **figure}
             if "value" not in whole and "times" not in whole:
                 raise Wrong(f"{name}.json, {key}: no value")
@@ -102,11 +104,13 @@ class Figures:
                 raise Wrong(f"{name}.json: another file has a table {key}, too")
             self.tables[key] = (name, table)
 
+    @staticmethod
+    def keys(area, table):
+        return [row if "." in row else f"{area}.{row}" for row in table.get("rows", [])]
+
     def cell(self, figure, column):
         if column == "what":
             return ", ".join(figure[member] for member in ("model", "what", "unit") if figure.get(member))
-        if column == "value":
-            return text(figure.get("value"))
         if column == "peer":
             return text(figure.get("peer", {}).get("value"))
         if column == "times":
@@ -115,8 +119,8 @@ class Figures:
             return figure["date"] + (f", {figure['commit']}" if figure.get("commit") else "")
         if column == "command":
             return f"`{figure['command']}`"
-        if column in ("goal", "limit", "note", "device"):
-            return text(figure.get(column)) if column != "note" else figure.get("note", "")
+        if column in ("value", "goal", "device"):
+            return text(figure.get(column))
         return text(figure.get("before", {}).get(column))
 
     @staticmethod
@@ -139,7 +143,7 @@ class Figures:
             if wrong := [row for row in cells if len(row) != len(header)]:
                 raise Wrong(f"{area}.json, {name}: a row has not as many cells as the header: {wrong[0]}")
         else:
-            rows = [self.figures[row if "." in row else f"{area}.{row}"] for row in table["rows"]]
+            rows = [self.figures[key] for key in self.keys(area, table)]
             titles = {**TITLES, **table.get("titles", {})}
             peers = sorted({row["peer"]["name"] for row in rows if "peer" in row})
             titles.setdefault("peer", peers[0] if len(peers) == 1 else "peer")
@@ -147,12 +151,6 @@ class Figures:
             cells = [[self.cell(row, column) for column in table["columns"]] for row in rows]
         lines = [f"| {' | '.join(header)} |", f"| {' | '.join('---' for _ in header)} |"]
         return "\n".join([*lines, *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in cells)])
-
-
-def documents(root):
-    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=root, check=True,
-                           capture_output=True, text=True).stdout.split("\n")
-    return [name for name in sorted(set(filter(None, names))) if (root / name).is_file()]
 
 
 def fill(figures, name, document, found):
@@ -178,7 +176,7 @@ def main():
     problems, found = [], set()
     try:
         figures = Figures(args.root / "docs/figures")
-        for name in documents(args.root):
+        for name in sorted(repository_files(args.root, "*.md")):
             document = (args.root / name).read_text()
             filled = fill(figures, name, document, found)
             if filled == document:

@@ -4,16 +4,14 @@
 
 #include <vector>
 
-#include "tools/bench/engine/engine_run.h"
 #include "tools/bench/load/load.h"
 #include "tools/bench/serve/serve_report.h"
 
 namespace quire::bench {
 
-// Adds requests that were all submitted at once, `seconds` after the load's beginning; `times` are
-// those of `items`, in order.
-void AddToLoad(const std::vector<WorkItem>& items, const std::vector<EngineRequestTimes>& times,
-               double seconds, LoadResult* load);
+// Adds requests that were all submitted at once, `seconds` after the load's beginning; their times
+// count from then.
+void AddToLoad(std::vector<RequestRecord> batch, double seconds, LoadResult* load);
 
 // What is reported of such a load: there is no client to queue in.
 ReportOptions EngineReportOptions();

@@ -87,11 +87,16 @@ class Batch {
         options_(options),
         stage_(options.progress, "requests", static_cast<int64_t>(items.size()),
                ProgressUnit::kItems),
-        requests_(items.size()) {}
+        submitted_(items.size()),
+        records_(items.size()) {}
 
   absl::Status Submit(Ready* ready) {
     for (size_t i = 0; i < items_.size() && !Interrupted(); ++i) {
-      requests_[i].submitted = MonotonicNow();
+      RequestRecord& record = records_[i];
+      record.outcome = Outcome::kInterrupted;  // until it finishes
+      record.prompt_tokens = static_cast<int64_t>(items_[i].prompt.size());
+      record.is_counted = true;
+      submitted_[i] = MonotonicNow();
       ASSIGN_OR_RETURN(const auto stream,
                        engine_.Submit(MakeRequest(items_[i], options_.sampling, options_.seed + i,
                                                   engine_.model_info()),
@@ -112,75 +117,77 @@ class Batch {
       if (stream == nullptr) continue;
       const auto found = index_.find(stream->request_id());
       if (found == index_.end()) continue;  // a late notice of an earlier call
-      RETURN_IF_ERROR(ReadEvents(*stream, &requests_[found->second]));
+      RETURN_IF_ERROR(ReadEvents(found->second, stream.get()));
     }
     return absl::OkStatus();
   }
 
-  std::vector<EngineRequestTimes> TakeTimes() {
-    std::vector<EngineRequestTimes> times;
-    times.reserve(requests_.size());
-    for (Timed& one : requests_) times.push_back(std::move(one.times));
-    return times;
-  }
+  std::vector<RequestRecord> TakeRecords() { return std::move(records_); }
 
  private:
-  struct Timed {
-    EngineRequestTimes times;
-    absl::Time submitted, last_token;
-  };
-
-  absl::Status ReadEvents(OutputStream& stream, Timed* request) {
+  absl::Status ReadEvents(size_t i, OutputStream* stream) {
+    RequestRecord* const record = &records_[i];
     SequenceEvent event;
-    while (stream.Read(&event)) {
-      const absl::Time now = MonotonicNow();
-      request->times.num_cached_tokens += event.num_cached_tokens;
-      if (event.kind == SequenceEvent::Kind::kToken) AddToken(now, request);
+    while (stream->Read(&event)) {
+      const double now = absl::ToDoubleSeconds(MonotonicNow() - submitted_[i]);
+      record->cached_tokens += event.num_cached_tokens;
+      if (event.kind == SequenceEvent::Kind::kToken) AddToken(now, record);
       if (event.kind != SequenceEvent::Kind::kFinished) continue;
-      RETURN_IF_ERROR(stream.status(0));
-      request->times.total_ms = absl::ToDoubleMilliseconds(now - request->submitted);
-      request->times.finished = event.reason != FinishReason::kAbort;
+      RETURN_IF_ERROR(stream->status(0));
+      const bool is_whole = event.reason != FinishReason::kAbort;
+      record->outcome = is_whole ? Outcome::kCompleted : Outcome::kInterrupted;
+      record->ended = is_whole ? now : record->last_token;
       --num_unfinished_;
       stage_.Add(1);
     }
     return absl::OkStatus();
   }
 
-  static void AddToken(absl::Time now, Timed* request) {
-    EngineRequestTimes& times = request->times;
-    if (times.num_tokens++ == 0) {
-      times.first_token_ms = absl::ToDoubleMilliseconds(now - request->submitted);
+  static void AddToken(double now, RequestRecord* record) {
+    if (record->num_tokens == 0) {
+      record->first_token = now;
     } else {
-      times.itl_ms.push_back(absl::ToDoubleMilliseconds(now - request->last_token));
+      record->itl_ms.push_back(static_cast<float>(1000 * (now - record->last_token)));
     }
-    request->last_token = now;
+    record->last_token = now;
+    record->completion_tokens = ++record->num_tokens;
   }
 
   Engine& engine_;
   const std::vector<WorkItem>& items_;
   const RunOptions& options_;
   ProgressStage stage_;
-  std::vector<Timed> requests_;
+  std::vector<absl::Time> submitted_;
+  std::vector<RequestRecord> records_;
   absl::flat_hash_map<RequestId, size_t> index_;
   size_t num_unfinished_ = 0;
 };
 
+// "Qwen3ForCausalLM (--shape qwen3-0.6b, random weights), bfloat16, context of 40960 tokens".
+std::string ModelText(const EngineFlags& flags, const ModelInfo& model) {
+  const std::string shape =
+      flags.shape.empty() ? "" : absl::StrCat(" (--shape ", flags.shape, ", random weights)");
+  return absl::StrCat(model.config.architecture, shape, ", ", DTypeName(model.dtype),
+                      ", context of ", model.max_model_len, " tokens");
+}
+
 }  // namespace
 
 void AddEngineFlags(CLI::App& command, EngineFlags* flags) {
-  command
-      .add_option("--shape", flags->shape,
-                  "Random weights of this shape: " + absl::StrJoin(ModelShapeNames(), ", "))
-      ->type_name("NAME")
-      ->group("Engine");
-  command
-      .add_option("--weights-seed", flags->weights_seed,
-                  "Of random weights: quire-server's --seed (here --seed is the workload's)")
-      ->check(SeedNumber())
-      ->type_name("N")
-      ->group("Engine");
+  FlagGroup add(command, "Engine");
+  add.Text("--shape", &flags->shape, "NAME",
+           "Random weights of this shape: " + absl::StrJoin(ModelShapeNames(), ", "));
+  add.Seed("--weights-seed", &flags->weights_seed,
+           "Of random weights: quire-server's --seed (here --seed is the workload's)");
   AcceptServerFlags(command);
   flags->command = &command;
+}
+
+void AddEngineRunFlags(CLI::App& command, EngineRunFlags* flags) {
+  FlagGroup(command).Json(&flags->json_file);
+  AddSeedFlag(command, &flags->given_seed);
+  AddSamplingFlags(command, &flags->sampling);
+  AddEngineFlags(command, &flags->engine);
 }
 
 absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags, Progress* progress) {
@@ -206,7 +213,7 @@ absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags, Pro
     return UsageError("--shape and --model exclude each other; give one");
   }
   ASSIGN_OR_RETURN(ShapeFolder shape, ShapeFolder::Make(flags.shape));
-  BenchEngineConfig result = {ToEngineConfig(settings, shape.path()), std::move(shape)};
+  BenchEngineConfig result = {ToEngineConfig(settings, shape.path), std::move(shape)};
   result.config.load_format = LoadFormat::kDummy;
   return result;
 }
@@ -228,38 +235,32 @@ absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, Ste
   return engine;
 }
 
-std::string ModelText(const EngineFlags& flags, const ModelInfo& model) {
-  const std::string shape =
-      flags.shape.empty() ? "" : absl::StrCat(" (--shape ", flags.shape, ", random weights)");
-  return absl::StrCat(model.config.architecture, shape, ", ", DTypeName(model.dtype),
-                      ", context of ", model.max_model_len, " tokens");
-}
-
-nlohmann::ordered_json BeginEngineRun(const EngineRun& run, const ModelInfo& model) {
-  const std::string text = ModelText(run.engine, model);
-  Print({.command = run.command,
-         .what = absl::StrCat(run.what, ", in this process (no server)"),
+nlohmann::ordered_json BeginEngineRun(const std::string& command, const std::string& what,
+                                      const EngineRunFlags& flags, const ModelInfo& model) {
+  const std::string text = ModelText(flags.engine, model);
+  Print({.command = command,
+         .what = absl::StrCat(what, ", in this process (no server)"),
          .lines = {{"model", text},
                    {"device", model.device_name},
-                   {"sampling", SamplingText(run.sampling)},
-                   {"seed", SeedText(run.seed)}}});
-  nlohmann::ordered_json json = RunJson(run.command);
+                   {"sampling", SamplingText(flags.sampling)},
+                   {"seed", SeedText(flags.seed)}}});
+  nlohmann::ordered_json json = RunJson(command);
   json["model"] = text;
   json["device"] = model.device_name;
   json["dtype"] = DTypeName(model.dtype);
-  json["seed"] = run.seed;
-  json["sampling"] = SamplingJson(run.sampling);
+  json["seed"] = flags.seed;
+  json["sampling"] = SamplingJson(flags.sampling);
   return json;
 }
 
-absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,
-                                                         const std::vector<WorkItem>& items,
-                                                         const RunOptions& options) {
+absl::StatusOr<std::vector<RequestRecord>> RunItems(Engine& engine,
+                                                    const std::vector<WorkItem>& items,
+                                                    const RunOptions& options) {
   static Ready ready;  // outlives the engine, whose last notice may cross with the reader
   Batch batch(engine, items, options);
   RETURN_IF_ERROR(batch.Submit(&ready));
   RETURN_IF_ERROR(batch.WaitForAll(&ready));
-  return batch.TakeTimes();
+  return batch.TakeRecords();
 }
 
 }  // namespace quire::bench

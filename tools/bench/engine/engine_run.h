@@ -13,6 +13,7 @@
 #include "kernels/base/progress.h"
 #include "nlohmann/json_fwd.hpp"
 #include "tools/bench/engine/model_shapes.h"
+#include "tools/bench/load/request_record.h"
 #include "tools/bench/sampling_flags.h"
 #include "tools/bench/workload.h"
 
@@ -31,6 +32,16 @@ struct EngineFlags {
 };
 void AddEngineFlags(CLI::App& command, EngineFlags* flags);
 
+// The flags of a command that runs requests through an engine.
+struct EngineRunFlags {
+  EngineFlags engine;
+  SamplingFlags sampling;
+  std::optional<uint64_t> given_seed;
+  uint64_t seed = 0;  // the one used
+  std::optional<std::string> json_file;
+};
+void AddEngineRunFlags(CLI::App& command, EngineRunFlags* flags);
+
 // What the flags mean; the folder, if temporary, lives as long as this.
 struct BenchEngineConfig {
   EngineConfig config;
@@ -45,28 +56,10 @@ absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags,
 // The exit code that quire-server would end with when its engine does not open.
 absl::Status StartFailure(const absl::Status& status);
 
-// "Qwen3ForCausalLM (--shape qwen3-0.6b, random weights), bfloat16, context of 40960 tokens".
-std::string ModelText(const EngineFlags& flags, const ModelInfo& model);
-
-struct EngineRun {
-  std::string command;
-  std::string what;  // ", in this process (no server)" is added
-  const EngineFlags& engine;
-  const SamplingFlags& sampling;
-  uint64_t seed;
-};
-// Prints the run, and returns the members that a result has about it: the machine, the model, the
-// sampling and its seed.
-nlohmann::ordered_json BeginEngineRun(const EngineRun& run, const ModelInfo& model);
-
-struct EngineRequestTimes {
-  double first_token_ms = 0;      // since it was submitted, if a token came
-  std::vector<double> itl_ms;     // between tokens
-  double total_ms = 0;            // if it finished
-  int64_t num_tokens = 0;         // that came
-  int64_t num_cached_tokens = 0;  // of the prompt, found in the prefix cache
-  bool finished = false;          // false only in an interrupted run
-};
+// Prints what is run ("64 requests"), and returns the members that a result has about it: the
+// machine, the model, the sampling and its seed.
+nlohmann::ordered_json BeginEngineRun(const std::string& command, const std::string& what,
+                                      const EngineRunFlags& flags, const ModelInfo& model);
 
 struct RunOptions {
   SamplingFlags sampling;
@@ -74,10 +67,11 @@ struct RunOptions {
   Progress* progress = nullptr;  // counts requests that have ended
 };
 
-// Submits all items at once and waits for them; or, once Interrupted(), cancels what is left and
-// returns what there is. The status is the first refusal or failure.
-absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,
-                                                         const std::vector<WorkItem>& items,
-                                                         const RunOptions& options = {});
+// Submits all items at once and waits for them; or, once Interrupted(), cancels the others and
+// returns what there is: the times of each count from when it was submitted. The status is the
+// first refusal or failure.
+absl::StatusOr<std::vector<RequestRecord>> RunItems(Engine& engine,
+                                                    const std::vector<WorkItem>& items,
+                                                    const RunOptions& options = {});
 
 }  // namespace quire::bench

@@ -28,19 +28,14 @@ namespace quire::bench {
 
 namespace {
 
-struct LatencyFlags {
+struct LatencyFlags : EngineRunFlags {
   int64_t batch_size = 1;
   int64_t input_len = 32;
   int64_t output_len = 128;
   int64_t shared_prefix_len = 0;
   int32_t num_warmups = 2;
   int32_t num_iterations = 10;
-  SamplingFlags sampling;
-  std::optional<uint64_t> given_seed;
-  uint64_t seed = 0;  // the one used
-  std::optional<std::string> json_file;
   bool save_detailed = false;
-  EngineFlags engine;
 };
 
 struct Samples {
@@ -79,13 +74,13 @@ absl::Status RunIterations(const LatencyFlags& flags, Engine& engine, Samples* s
   for (int32_t i = 0; i < num_rounds; ++i) {
     ASSIGN_OR_RETURN(const auto items, MakeBatch(flags, engine.model_info(), i));
     const absl::Time start = MonotonicNow();
-    ASSIGN_OR_RETURN(const auto times,
+    ASSIGN_OR_RETURN(auto records,
                      RunItems(engine, items, {.sampling = flags.sampling, .seed = flags.seed + i}));
     const double batch_ms = absl::ToDoubleMilliseconds(MonotonicNow() - start);
     if (Interrupted()) return absl::OkStatus();
     stage.Add(1);
     if (i < flags.num_warmups) continue;
-    AddToLoad(items, times, seconds, &samples->load);
+    AddToLoad(std::move(records), seconds, &samples->load);
     samples->batch_ms.push_back(batch_ms);
     seconds += batch_ms / 1000;
   }
@@ -108,7 +103,7 @@ void AddResult(const LatencyFlags& flags, const Samples& samples, const ServeRep
   json["input_len"] = flags.input_len;
   json["output_len"] = flags.output_len;
   json["shared_prefix_len"] = flags.shared_prefix_len;
-  json["batch_ms"] = ToJson(Summarize(samples.batch_ms));
+  json["batch_ms"] = ToJson(Distribution(samples.batch_ms));
   json.update(EngineReportJson(report, samples.load, options));
   json["decode_tokens_per_s"] = nullptr;
   if (const auto rate = DecodeTokensPerSecond(report); rate.has_value()) {
@@ -124,7 +119,7 @@ void PrintResult(const LatencyFlags& flags, const Samples& samples, const ServeR
                 flags.num_iterations);
   }
   std::printf("%s%s\n", ToText(report, options).c_str(),
-              SummaryRow("whole batch", Summarize(samples.batch_ms)).c_str());
+              SummaryRow("whole batch", Distribution(samples.batch_ms)).c_str());
   if (const auto rate = DecodeTokensPerSecond(report); rate.has_value()) {
     std::printf("decode: %.1f tokens/s per sequence, %.1f tokens/s in all (median)\n", *rate,
                 *rate * static_cast<double>(flags.batch_size));
@@ -140,15 +135,11 @@ absl::Status Latency(LatencyFlags& flags) {
   const ModelInfo& model = engine->model_info();
   RETURN_IF_ERROR(MakeBatch(flags, model, 0).status());
   nlohmann::ordered_json json = BeginEngineRun(
-      {.command = "latency",
-       .what = absl::StrFormat("batches of %d requests of %d + %d tokens, %d times after %d to "
-                               "warm up",
-                               flags.batch_size, flags.input_len, flags.output_len,
-                               flags.num_iterations, flags.num_warmups),
-       .engine = flags.engine,
-       .sampling = flags.sampling,
-       .seed = flags.seed},
-      model);
+      "latency",
+      absl::StrFormat("batches of %d requests of %d + %d tokens, %d times after %d to warm up",
+                      flags.batch_size, flags.input_len, flags.output_len, flags.num_iterations,
+                      flags.num_warmups),
+      flags, model);
   Samples samples;
   {
     const InterruptibleRun interruptible;
@@ -191,12 +182,9 @@ Command AddLatency(CLI::App& app) {
       ->capture_default_str();
   add.Count("--num-iters", &flags->num_iterations, 1, 100000, "Batches that count")
       ->capture_default_str();
-  AddJsonFlag(*command, &flags->json_file);
-  AddSaveDetailedFlag(*command, &flags->save_detailed);
-  AddSeedFlag(*command, &flags->given_seed);
-  AddSamplingFlags(*command, &flags->sampling);
+  FlagGroup(*command).SaveDetailed(&flags->save_detailed);
+  AddEngineRunFlags(*command, flags.get());
   AddIgnoreEosFlag(*command, &flags->sampling);
-  AddEngineFlags(*command, &flags->engine);
   return [flags] { return Finish(Latency(*flags)); };
 }
 

@@ -41,7 +41,6 @@ struct MakeCheckpointFlags {
   std::string format;       // empty: bfloat16
   std::string folder;
   CheckpointOptions options;
-  const CLI::App* command = nullptr;
 };
 
 constexpr char kGenerationConfig[] = "{\"do_sample\": false}\n";
@@ -61,10 +60,7 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
 }
 
 absl::StatusOr<std::string> ConfigJson(const MakeCheckpointFlags& flags) {
-  if (!flags.shape.empty()) {
-    ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(flags.shape));
-    return shape.config_json;
-  }
+  if (!flags.shape.empty()) return FindModelShape(flags.shape);
   std::ifstream file(flags.config_file);
   std::string text((std::istreambuf_iterator<char>(file)), {});
   if (text.empty()) {
@@ -116,52 +112,29 @@ absl::Status CheckFolder(const std::string& folder) {
                                  "); give an empty folder or a new one"));
 }
 
-// The folder of one checkpoint in the making: removed, with the folders above it that were made for
-// it, unless Keep() is called; an empty folder that was there is left empty.
-class NewFolder {
- public:
-  static absl::StatusOr<std::unique_ptr<NewFolder>> Make(const std::string& path) {
-    fs::path first_made;
-    std::error_code error;
-    for (fs::path part = fs::absolute(path, error).lexically_normal(); !fs::exists(part, error);
-         part = part.parent_path()) {
-      first_made = part;
-    }
-    auto folder = std::unique_ptr<NewFolder>(new NewFolder(path, first_made));
-    fs::create_directories(path, error);
-    if (error) return CannotWrite(path, error.message());
-    return folder;
+// Makes the folder of a checkpoint; the cleanup removes it, with the folders above it that were
+// made for it. An empty folder that was there is left empty.
+absl::StatusOr<std::unique_ptr<ExitCleanup>> MakeFolder(const std::string& path) {
+  fs::path first_made;  // empty: the folder was there
+  std::error_code error;
+  for (fs::path part = fs::absolute(path, error).lexically_normal(); !fs::exists(part, error);
+       part = part.parent_path()) {
+    first_made = part;
   }
-  ~NewFolder() {
-    if (!kept_) Remove();
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
-  void Keep() { kept_ = true; }
-
- private:
-  NewFolder(std::string path, fs::path first_made)
-      : path_(std::move(path)),
-        first_made_(std::move(first_made)),
-        removal_([this] { Remove(); }) {}
-
-  void Remove() const {
+  auto cleanup = std::make_unique<ExitCleanup>([path, first_made] {
     std::error_code ignored;
-    if (!first_made_.empty()) {
-      fs::remove_all(first_made_, ignored);
+    if (!first_made.empty()) {
+      fs::remove_all(first_made, ignored);
       return;
     }
-    for (const auto& entry : fs::directory_iterator(path_, ignored)) {
+    for (const auto& entry : fs::directory_iterator(path, ignored)) {
       fs::remove_all(entry.path(), ignored);
     }
-  }
-
-  const std::string path_;
-  const fs::path first_made_;  // empty: the folder was there
-  bool kept_ = false;
-  const ExitCleanup removal_;
-};
+  });
+  fs::create_directories(path, error);
+  if (error) return CannotWrite(path, error.message());
+  return cleanup;
+}
 
 absl::Status CheckSpace(const std::string& folder, int64_t needed_bytes) {
   std::error_code error;
@@ -173,11 +146,10 @@ absl::Status CheckSpace(const std::string& folder, int64_t needed_bytes) {
 }
 
 absl::Status MakeCheckpoint(const MakeCheckpointFlags& flags) {
-  RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
   ASSIGN_OR_RETURN(const std::string plain_json, ConfigJson(flags));
   ASSIGN_OR_RETURN(const std::string config_json, WithFormat(plain_json, flags));
   RETURN_IF_ERROR(CheckFolder(flags.folder));
-  ASSIGN_OR_RETURN(const std::unique_ptr<NewFolder> folder, NewFolder::Make(flags.folder));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ExitCleanup> removal, MakeFolder(flags.folder));
   RETURN_IF_ERROR(WriteText(flags.folder + "/config.json", config_json));
   RETURN_IF_ERROR(WriteText(flags.folder + "/generation_config.json", kGenerationConfig));
   const absl::StatusOr<int64_t> bytes = CheckpointBytes(flags.folder);
@@ -197,7 +169,7 @@ absl::Status MakeCheckpoint(const MakeCheckpointFlags& flags) {
     if (!written.ok()) return WithExitCode(kUnavailable, written.status());
     size = *written;
   }
-  folder->Keep();
+  removal->Keep();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::printf("%s: %s, %s, %.2f GB, written in %.1f s\n", flags.folder.c_str(),
@@ -218,31 +190,22 @@ Command AddMakeCheckpoint(CLI::App& app) {
       "  quire-bench make-checkpoint --shape llama-3-8b --format awq FOLDER\n"
       "  quire-server --model FOLDER --skip-tokenizer-init");
   const auto flags = std::make_shared<MakeCheckpointFlags>();
-  flags->command = command->allow_extras();
-  auto* source = command->add_option_group("source")->require_option(1);
-  source->add_option("--shape", flags->shape, "Which well-known model's shape")
-      ->check(CLI::IsMember(ModelShapeNames()));
-  source->add_option("--config", flags->config_file, "config.json of any model")
+  FlagGroup source(*command->add_option_group("source")->require_option(1));
+  source.OneOf("--shape", &flags->shape, ModelShapeNames(), "Which well-known model's shape");
+  source.Text("--config", &flags->config_file, "FILE", "config.json of any model")
       ->check(CLI::ExistingFile);
-  command
-      ->add_option("--format", flags->format,
-                   "Quantized, as that package writes it; default: bfloat16, or what --config says")
-      ->check(CLI::IsMember(CheckpointFormatNames()));
-  command->add_option("folder", flags->folder, "Empty or new folder to write to")->required();
-  command
-      ->add_option("--seed", flags->options.seed,
-                   "Of the weights; quire-server's --seed with --load-format dummy")
-      ->check(SeedNumber())
-      ->type_name("N")
+  FlagGroup add(*command);
+  add.OneOf("--format", &flags->format, CheckpointFormatNames(),
+            "Quantized, as that package writes it; default: bfloat16, or what --config says");
+  add.Text("folder", &flags->folder, "FOLDER", "Empty or new folder to write to")->required();
+  add.Seed("--seed", &flags->options.seed,
+           "Of the weights; quire-server's --seed with --load-format dummy")
       ->capture_default_str();
-  command
-      ->add_option("--max-shard-bytes", flags->options.max_shard_bytes,
-                   "Maximum of one file's data")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--num-threads", flags->options.num_threads, "0: one per core")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  add.Count("--max-shard-bytes", &flags->options.max_shard_bytes, 1, int64_t{1} << 50,
+            "Maximum of one file's data")
+      ->capture_default_str();
+  add.Count("--num-threads", &flags->options.num_threads, 0, 1 << 16, "0: one per core")
+      ->capture_default_str();
   return [flags] { return Finish(MakeCheckpoint(*flags)); };
 }
 

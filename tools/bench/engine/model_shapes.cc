@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -36,42 +35,31 @@ std::vector<std::string> ModelShapeNames() {
   return names;
 }
 
-absl::StatusOr<ModelShape> FindModelShape(const std::string& name) {
+absl::StatusOr<std::string> FindModelShape(const std::string& name) {
   for (const NamedConfig& shape : kShapes) {
-    if (name == shape.name) return ModelShape{shape.name, shape.config};
+    if (name == shape.name) return shape.config;
   }
   return UsageError(absl::StrCat("--shape: there is no \"", name, "\"; there are ",
                                  absl::StrJoin(ModelShapeNames(), ", ")));
 }
 
 absl::StatusOr<ShapeFolder> ShapeFolder::Make(const std::string& name) {
-  ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(name));
+  ASSIGN_OR_RETURN(const std::string config, FindModelShape(name));
   std::string path = (std::filesystem::temp_directory_path() / "quire-shape-XXXXXX").string();
   if (mkdtemp(path.data()) == nullptr) {
     return WithExitCode(kUnavailable,
                         absl::UnavailableError(absl::StrCat("cannot make the folder ", path, ": ",
                                                             std::strerror(errno))));
   }
-  ShapeFolder folder(std::move(path));
-  std::ofstream file(folder.path_ + "/config.json");
-  file << shape.config_json;
+  ShapeFolder folder = {.path = path, .removal = std::make_unique<ExitCleanup>([path] {
+                                        std::error_code ignored;
+                                        std::filesystem::remove_all(path, ignored);
+                                      })};
+  std::ofstream file(path + "/config.json");
+  file << config;
   if (file.flush()) return folder;
-  return WithExitCode(kUnavailable, absl::UnavailableError(absl::StrCat(
-                                        "cannot write ", folder.path_, "/config.json")));
+  return WithExitCode(kUnavailable,
+                      absl::UnavailableError(absl::StrCat("cannot write ", path, "/config.json")));
 }
-
-ShapeFolder::ShapeFolder(std::string path)
-    : path_(std::move(path)), removal_(std::make_unique<ExitCleanup>([path = path_] {
-        std::error_code ignored;
-        std::filesystem::remove_all(path, ignored);
-      })) {}
-
-ShapeFolder::~ShapeFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-}
-
-ShapeFolder::ShapeFolder(ShapeFolder&& other) noexcept
-    : path_(std::exchange(other.path_, "")), removal_(std::move(other.removal_)) {}
 
 }  // namespace quire::bench

@@ -11,31 +11,16 @@
 
 namespace quire::bench {
 
-struct ModelShape {
-  std::string name;
-  std::string config_json;  // the text of a config.json
-};
-
 std::vector<std::string> ModelShapeNames();
-// An error (exit code 64), listing the names, for an unknown one.
-absl::StatusOr<ModelShape> FindModelShape(const std::string& name);
+// The text of its config.json. An error (exit code 64), listing the names, for an unknown one.
+absl::StatusOr<std::string> FindModelShape(const std::string& name);
 
-// A temporary folder with a shape's config.json; removed with this object, and when
-// a signal ends the process.
-class ShapeFolder {
- public:
+// A temporary folder with a shape's config.json.
+struct ShapeFolder {
   static absl::StatusOr<ShapeFolder> Make(const std::string& name);
-  ~ShapeFolder();
-  ShapeFolder(ShapeFolder&& other) noexcept;
-  ShapeFolder& operator=(ShapeFolder&&) = delete;
 
-  const std::string& path() const { return path_; }
-
- private:
-  explicit ShapeFolder(std::string path);
-
-  std::string path_;
-  std::unique_ptr<ExitCleanup> removal_;
+  std::string path;
+  std::unique_ptr<ExitCleanup> removal;
 };
 
 }  // namespace quire::bench

@@ -98,11 +98,12 @@ std::vector<std::pair<std::string, std::vector<double>>> StageSamples(const Star
 // once Interrupted().
 absl::Status MeasureStart(const StartupFlags& flags, bool measure_idle, StartupTimes* times) {
   const Clock::time_point start = Clock::now();
-  ASSIGN_OR_RETURN(ServerProcess server, ServerProcess::Start(flags.command->remaining()));
-  RETURN_IF_ERROR(server.WaitUntilListening(flags.timeout_seconds));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ServerProcess> server,
+                   ServerProcess::Start(flags.command->remaining()));
+  RETURN_IF_ERROR(server->WaitUntilListening(flags.timeout_seconds));
   if (Interrupted()) return absl::OkStatus();
   const double listening_ms = MsSince(start);
-  ASSIGN_OR_RETURN(const ServerAddress address, FindServer(server.target()));
+  ASSIGN_OR_RETURN(const ServerAddress address, FindServer(server->target()));
   const std::vector<WorkItem> items = {{.prompt = {1, 2, 3, 4}, .output_len = 1}};
   const double asked_ms = MsSince(start);
   const LoadResult result =
@@ -117,28 +118,29 @@ absl::Status MeasureStart(const StartupFlags& flags, bool measure_idle, StartupT
                            .first_token_ms = asked_ms + 1000 * record.first_token,
                            .stage_ms = {}});
   if (measure_idle && flags.idle_seconds > 0) {
-    const double before = server.CpuSeconds();
+    const double before = server->CpuSeconds();
     std::this_thread::sleep_for(std::chrono::duration<double>(flags.idle_seconds));
-    times->idle_cpu_percent = 100.0 * (server.CpuSeconds() - before) / flags.idle_seconds;
-    times->resident_bytes = server.ResidentBytes();
+    times->idle_cpu_percent = 100.0 * (server->CpuSeconds() - before) / flags.idle_seconds;
+    times->resident_bytes = server->ResidentBytes();
   }
-  const int exit_code = server.Stop();
+  const int exit_code = server->Stop();
   if (exit_code != 0 && !Interrupted()) {
     return absl::InternalError(
-        absl::StrCat("quire-server ended with exit code ", exit_code, ": ", server.LastLine()));
+        absl::StrCat("quire-server ended with exit code ", exit_code, ": ", server->LastLine()));
   }
-  times->starts.back().stage_ms = StagesOf(server.Log());
+  times->starts.back().stage_ms = StagesOf(server->Log());
   return absl::OkStatus();
 }
 
 void PrintResult(const StartupTimes& times) {
   std::printf(
       "%s\n%s\n%s\n", SummaryHeader("process start, ms, until").c_str(),
-      SummaryRow("it listens", Summarize(SamplesOf(times, &Start::listening_ms))).c_str(),
-      SummaryRow("the first token", Summarize(SamplesOf(times, &Start::first_token_ms))).c_str());
+      SummaryRow("it listens", Distribution(SamplesOf(times, &Start::listening_ms))).c_str(),
+      SummaryRow("the first token", Distribution(SamplesOf(times, &Start::first_token_ms)))
+          .c_str());
   std::printf("%s\n", SummaryHeader("stage, ms").c_str());
   for (const auto& [name, lengths_ms] : StageSamples(times)) {
-    std::printf("%s\n", SummaryRow(name, Summarize(lengths_ms)).c_str());
+    std::printf("%s\n", SummaryRow(name, Distribution(lengths_ms)).c_str());
   }
   if (times.resident_bytes > 0) {
     std::printf("idle: %.2f %% of one core, %.1f MiB resident\n", times.idle_cpu_percent,
@@ -149,13 +151,13 @@ void PrintResult(const StartupTimes& times) {
 nlohmann::ordered_json ToJson(const StartupFlags& flags, const StartupTimes& times) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::object();
   for (const auto& [name, lengths_ms] : StageSamples(times)) {
-    stages[name] = ToJson(Summarize(lengths_ms));
+    stages[name] = ToJson(Distribution(lengths_ms));
   }
   nlohmann::ordered_json json = RunJson("startup");
   json["server_flags"] = flags.command->remaining();
   json["interrupted"] = Interrupted();
-  json["listening_ms"] = ToJson(Summarize(SamplesOf(times, &Start::listening_ms)));
-  json["first_token_ms"] = ToJson(Summarize(SamplesOf(times, &Start::first_token_ms)));
+  json["listening_ms"] = ToJson(Distribution(SamplesOf(times, &Start::listening_ms)));
+  json["first_token_ms"] = ToJson(Distribution(SamplesOf(times, &Start::first_token_ms)));
   json["stage_ms"] = stages;
   json["starts"] = nlohmann::ordered_json::array();
   for (const Start& start : times.starts) {
@@ -227,7 +229,7 @@ Command AddStartup(CLI::App& app) {
   add.Real("--timeout", &flags->timeout_seconds, 0.1, 86400, "Maximum time of one start")
       ->type_name("SECONDS")
       ->capture_default_str();
-  AddJsonFlag(*command, &flags->json_file);
+  add.Json(&flags->json_file);
   AcceptServerFlags(*command);
   flags->command = command;
   return [flags] { return Finish(Startup(*flags)); };

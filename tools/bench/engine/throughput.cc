@@ -26,14 +26,10 @@ namespace quire::bench {
 
 namespace {
 
-struct ThroughputFlags {
+struct ThroughputFlags : EngineRunFlags {
   WorkloadFlags workload;
-  SamplingFlags sampling;
-  std::optional<uint64_t> seed;
   int32_t num_warmups = 1;
-  std::optional<std::string> json_file;
   bool save_detailed = false;
-  EngineFlags engine;
 };
 
 absl::Status Throughput(ThroughputFlags& flags) {
@@ -42,39 +38,32 @@ absl::Status Throughput(ThroughputFlags& flags) {
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(flags.engine));
   const ModelInfo& model = engine->model_info();
-  flags.workload.seed = ChooseSeed(flags.seed);
+  flags.workload.seed = flags.seed = ChooseSeed(flags.given_seed);
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
                    MakeWorkload(flags.workload, model.config.vocab_size, model.max_model_len));
-  nlohmann::ordered_json json =
-      BeginEngineRun({.command = "throughput",
-                      .what = WorkloadText(flags.workload, items) + ", all at once",
-                      .engine = flags.engine,
-                      .sampling = flags.sampling,
-                      .seed = flags.workload.seed},
-                     model);
+  nlohmann::ordered_json json = BeginEngineRun(
+      "throughput", WorkloadText(flags.workload, items) + ", all at once", flags, model);
   json["num_prompts"] = items.size();
   json["workload"] = WorkloadJson(flags.workload, items);
   const InterruptibleRun interruptible;
   for (int i = 0; i < flags.num_warmups; ++i) {
-    const auto times = RunItems(*engine, {{.prompt = {0, 1, 2, 3}, .output_len = 4}});
-    RETURN_IF_ERROR(times.status());
+    RETURN_IF_ERROR(RunItems(*engine, {{.prompt = {0, 1, 2, 3}, .output_len = 4}}).status());
   }
   engine->FlushPrefixCache();
   const EngineStatus before = engine->status();
-  std::vector<EngineRequestTimes> times;
+  LoadResult load;
   double seconds = 0;
   {
     ShownProgress progress;
     const absl::Time start = MonotonicNow();
-    ASSIGN_OR_RETURN(times, RunItems(*engine, items,
-                                     {.sampling = flags.sampling,
-                                      .seed = flags.workload.seed,
-                                      .progress = progress.get()}));
+    ASSIGN_OR_RETURN(
+        auto records,
+        RunItems(*engine, items,
+                 {.sampling = flags.sampling, .seed = flags.seed, .progress = progress.get()}));
     seconds = absl::ToDoubleSeconds(MonotonicNow() - start);
+    AddToLoad(std::move(records), /*seconds=*/0, &load);
   }
   const EngineStatus after = engine->status();
-  LoadResult load;
-  AddToLoad(items, times, /*seconds=*/0, &load);
   const ReportOptions options = EngineReportOptions();
   ServeReport report = MakeServeReport(load, options);
   report.seconds = seconds;
@@ -108,13 +97,10 @@ Command AddThroughput(CLI::App& app) {
   FlagGroup add(*command);
   add.Count("--num-warmups", &flags->num_warmups, 0, 1000, "Short requests before the clock starts")
       ->capture_default_str();
-  AddJsonFlag(*command, &flags->json_file);
-  AddSaveDetailedFlag(*command, &flags->save_detailed);
+  add.SaveDetailed(&flags->save_detailed);
   AddWorkloadFlags(*command, &flags->workload);
-  AddSeedFlag(*command, &flags->seed);
-  AddSamplingFlags(*command, &flags->sampling);
+  AddEngineRunFlags(*command, flags.get());
   AddIgnoreEosFlag(*command, &flags->sampling);
-  AddEngineFlags(*command, &flags->engine);
   return [flags] { return Finish(Throughput(*flags)); };
 }
 

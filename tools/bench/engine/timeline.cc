@@ -23,17 +23,12 @@ namespace quire::bench {
 
 namespace {
 
-struct TimelineFlags {
-  EngineFlags engine;
+struct TimelineFlags : EngineRunFlags {
   int64_t batch_size = 64;
   int64_t context = 1024;
   int64_t num_steps = 128;
   int64_t num_shown = 6;
-  SamplingFlags sampling;
-  std::optional<uint64_t> given_seed;
-  uint64_t seed = 0;  // the one used
   std::optional<std::string> html_file;
-  std::optional<std::string> json_file;
 };
 
 constexpr int64_t kMargin = 8;  // steps at either end of the run that are not steady yet
@@ -71,21 +66,18 @@ absl::StatusOr<TimelineReport> Trace(const TimelineFlags& flags, nlohmann::order
       "%s, %s, %s: %d sequences, context about %d", model.device_name, model.config.architecture,
       DTypeName(model.dtype), flags.batch_size, flags.context);
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items, MakeItems(flags, model));
-  *json = BeginEngineRun(
-      {.command = "timeline",
-       .what = absl::StrFormat("steps of %d sequences that decode together, context about %d",
-                               flags.batch_size, flags.context),
-       .engine = flags.engine,
-       .sampling = flags.sampling,
-       .seed = flags.seed},
-      model);
+  *json =
+      BeginEngineRun("timeline",
+                     absl::StrFormat("steps of %d sequences that decode together, context about %d",
+                                     flags.batch_size, flags.context),
+                     flags, model);
   {
     const InterruptibleRun interruptible;
     ShownProgress progress;
-    const auto times =
+    RETURN_IF_ERROR(
         RunItems(*engine, items,
-                 {.sampling = flags.sampling, .seed = flags.seed, .progress = progress.get()});
-    RETURN_IF_ERROR(times.status());
+                 {.sampling = flags.sampling, .seed = flags.seed, .progress = progress.get()})
+            .status());
   }
   engine.reset();  // the trace may be read from now on
   TimelineReport report = MakeTimelineReport(trace, flags.batch_size, kMargin);
@@ -132,24 +124,17 @@ Command AddTimeline(CLI::App& app) {
       "  quire-bench timeline --batch-size 8 --html steps.html\n"
       "  quire-bench timeline --shape llama-3-8b --batch-size 64 --context 1030 --json steps.json");
   const auto flags = std::make_shared<TimelineFlags>();
-  command->add_option("--batch-size", flags->batch_size, "Sequences that decode together")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  command->add_option("--context", flags->context, "Their tokens, on average")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--num-steps", flags->num_steps, "Minimum of steps to look at")
-      ->check(CLI::Range(2, 8192))
-      ->capture_default_str();
   FlagGroup add(*command);
-  add.Text("--html", &flags->html_file, "FILE", "Write a picture to this file");
-  command->add_option("--num-shown", flags->num_shown, "Steps in the picture")
-      ->check(CLI::Range(1, 1000))
+  add.Count("--batch-size", &flags->batch_size, 1, 65536, "Sequences that decode together")
       ->capture_default_str();
-  AddJsonFlag(*command, &flags->json_file);
-  AddSeedFlag(*command, &flags->given_seed);
-  AddSamplingFlags(*command, &flags->sampling);
-  AddEngineFlags(*command, &flags->engine);
+  add.Count("--context", &flags->context, 1, 1 << 20, "Their tokens, on average")
+      ->capture_default_str();
+  add.Count("--num-steps", &flags->num_steps, 2, 8192, "Minimum of steps to look at")
+      ->capture_default_str();
+  add.Text("--html", &flags->html_file, "FILE", "Write a picture to this file");
+  add.Count("--num-shown", &flags->num_shown, 1, 1000, "Steps in the picture")
+      ->capture_default_str();
+  AddEngineRunFlags(*command, flags.get());
   return [flags] { return Finish(Timeline(*flags)); };
 }
 

@@ -75,11 +75,11 @@ std::string ToText(const TimelineReport& report) {
       report.title, Counted(report.num_steps, "step"), report.wall_us * 1e-3,
       100 * (1 - report.idle_share()), 100 * report.idle_share(),
       static_cast<double>(report.num_tokens) / report.wall_us * 1e6, SummaryHeader("us a step"));
-  text += SummaryRow("device: step, end to end", Summarize(report.period_us)) + "\n";
-  text += SummaryRow("device: gap before it", Summarize(report.gap_us)) + "\n";
+  text += SummaryRow("device: step, end to end", Distribution(report.period_us)) + "\n";
+  text += SummaryRow("device: gap before it", Distribution(report.gap_us)) + "\n";
   for (int stage = 0; stage < kNumStepStages; ++stage) {
     text += SummaryRow(absl::StrFormat("host: %s", StageName(static_cast<StepStage>(stage))),
-                       Summarize(report.host_us[stage])) +
+                       Distribution(report.host_us[stage])) +
             "\n";
   }
   return text;
@@ -93,11 +93,11 @@ nlohmann::ordered_json ToJson(const TimelineReport& report) {
       {"busy_us", report.busy_us},
       {"idle_share", report.idle_share()},
       {"tokens_per_s", static_cast<double>(report.num_tokens) / report.wall_us * 1e6},
-      {"period_us", ToJson(Summarize(report.period_us))},
-      {"gap_us", ToJson(Summarize(report.gap_us))}};
+      {"period_us", ToJson(Distribution(report.period_us))},
+      {"gap_us", ToJson(Distribution(report.gap_us))}};
   for (int stage = 0; stage < kNumStepStages; ++stage) {
     json["host_us"][StageName(static_cast<StepStage>(stage))] =
-        ToJson(Summarize(report.host_us[stage]));
+        ToJson(Distribution(report.host_us[stage]));
   }
   return json;
 }

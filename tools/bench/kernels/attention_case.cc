@@ -57,33 +57,22 @@ int64_t BytesFor(const GraphTimer& timer, const AttentionShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AttentionCase>> AttentionCase::CreateIfFits(
+absl::StatusOr<std::unique_ptr<AttentionCase>> AttentionCase::Create(
     GraphTimer& timer, const AttentionShape& shape, uint64_t seed, nlohmann::ordered_json* result) {
   ASSIGN_OR_RETURN(const MemoryInfo memory, timer.backend().device().Memory());
   if (const int64_t needed = BytesFor(timer, shape); needed > memory.free_bytes) {
     Skip(shape.name, needed, memory.free_bytes, result);
     return nullptr;
   }
-  return Create(timer, shape, seed);
-}
-
-absl::StatusOr<std::unique_ptr<AttentionCase>> AttentionCase::Create(GraphTimer& timer,
-                                                                     const AttentionShape& shape,
-                                                                     uint64_t seed) {
   std::unique_ptr<AttentionCase> attention(new AttentionCase(timer, shape, seed));
-  RETURN_IF_ERROR(attention->Open());
+  RETURN_IF_ERROR(attention->UploadBatch());
+  RETURN_IF_ERROR(attention->MakeCaches());
+  RETURN_IF_ERROR(attention->CreatePlans());
   return attention;
 }
 
 int64_t AttentionCase::block_elements() const {
   return int64_t{shape_.block_size} * shape_.num_kv_heads * shape_.head_dim;
-}
-
-absl::Status AttentionCase::Open() {
-  geometry_ = shape_.geometry();
-  RETURN_IF_ERROR(UploadBatch());
-  RETURN_IF_ERROR(MakeCaches());
-  return CreatePlans();
 }
 
 bool AttentionCase::IsServedBy(const AttentionCapabilities& path) const {
@@ -118,7 +107,7 @@ absl::Status AttentionCase::CreateClassicPlans([[maybe_unused]] const AttentionL
 #ifdef QUIRE_CUDA
   Device& device = timer_.backend().device();
   const bool decodes_one = batch_.num_decodes == batch_.num_seqs && batch_.decode_query_len == 1;
-  if (device.info().kind != DeviceKind::kCuda || !decodes_one) return absl::OkStatus();
+  if (timer_.device_kind() != DeviceKind::kCuda || !decodes_one) return absl::OkStatus();
   Plans plans;
   for (size_t i = 0; i < caches_.size(); ++i) {
     auto plan = cuda::CreateClassicPlan(device, geometry_, limits);

@@ -37,14 +37,12 @@ struct AttentionShape {
 
 class AttentionCase {
  public:
-  // The blocks of a sequence lie anywhere in the cache, in an order that `seed` decides.
+  // The blocks of a sequence lie anywhere in the cache, in an order that `seed` decides. Null where
+  // the free memory is too small, as the output and `result` then say.
   static absl::StatusOr<std::unique_ptr<AttentionCase>> Create(GraphTimer& timer,
                                                                const AttentionShape& shape,
-                                                               uint64_t seed);
-  // The same, or null where the free memory is too small, as the output and `result` then say.
-  static absl::StatusOr<std::unique_ptr<AttentionCase>> CreateIfFits(
-      GraphTimer& timer, const AttentionShape& shape, uint64_t seed,
-      nlohmann::ordered_json* result);
+                                                               uint64_t seed,
+                                                               nlohmann::ordered_json* result);
   // The first PagedAttention's kernels, which the paths are compared with.
   static constexpr std::string_view kClassic = "classic";
   // What computes the shape: paths by their names, and kClassic; nothing where a prefix is shared,
@@ -61,8 +59,7 @@ class AttentionCase {
 
  private:
   AttentionCase(GraphTimer& timer, const AttentionShape& shape, uint64_t seed)
-      : timer_(timer), shape_(shape), seed_(seed) {}
-  absl::Status Open();
+      : timer_(timer), shape_(shape), seed_(seed), geometry_(shape.geometry()) {}
   absl::Status UploadBatch();
   absl::Status CreatePlans();
   absl::Status CreateClassicPlans(const AttentionLimits& limits);
@@ -79,7 +76,7 @@ class AttentionCase {
   GraphTimer& timer_;
   const AttentionShape shape_;
   const uint64_t seed_;
-  AttentionGeometry geometry_ = {};
+  const AttentionGeometry geometry_;
   int64_t num_blocks_ = 0;
   DeviceBuffer cu_seqlens_q_, seq_lens_, rows_, tables_, q_, out_;
   DeviceBuffer prefix_cu_seqlens_q_, prefix_lens_, first_blocks_, rest_lens_;

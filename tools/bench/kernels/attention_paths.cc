@@ -102,7 +102,7 @@ AttentionShape ShapeOf(const TableCase& c) {
 
 absl::Status MeasurePaths(GraphTimer& timer, uint64_t seed, const TableCase& c, Json* result) {
   const AttentionShape shape = ShapeOf(c);
-  ASSIGN_OR_RETURN(const auto attention, AttentionCase::CreateIfFits(timer, shape, seed, result));
+  ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed, result));
   if (attention == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
   Json row = {{"phase", c.phase() == AttentionPhase::kDecode ? "decode" : "prefill"},
@@ -130,7 +130,7 @@ absl::Status MeasurePaths(GraphTimer& timer, uint64_t seed, const TableCase& c, 
 
 absl::Status MeasureAttentionTable(GraphTimer& timer, const TableRequest& request, Json* result) {
   std::printf("attention paths, 32/8 heads, blocks of 16, cold caches\n");
-  for (const TableCase& c : TableCases(timer.backend().device().info().kind)) {
+  for (const TableCase& c : TableCases(timer.device_kind())) {
     if (Interrupted()) break;
     RETURN_IF_ERROR(MeasurePaths(timer, request.seed, c, result));
   }
@@ -146,7 +146,7 @@ absl::Status MeasureCascade(GraphTimer& timer, const TableRequest& request, Json
                                {16, 4096, 256},  {32, 2048, 256},  {64, 1024, 256},
                                {64, 2048, 256},  {256, 1024, 256}, {64, 8192, 256},
                                {256, 4096, 256}, {128, 32768, 256}};
-  if (timer.backend().device().info().kind == DeviceKind::kCpu) shapes = {{4, 256, 32}};
+  if (timer.device_kind() == DeviceKind::kCpu) shapes = {{4, 256, 32}};
   std::printf("decodes that share a prefix, 32/8 heads of 128, bfloat16, blocks of 16\n");
   for (const auto& [num_seqs, prefix_len, rest_len] : shapes) {
     if (Interrupted()) break;
@@ -154,7 +154,7 @@ absl::Status MeasureCascade(GraphTimer& timer, const TableRequest& request, Json
     shape.name = absl::StrCat(num_seqs, " x (", prefix_len, " shared + ", rest_len, ")");
     shape.shared_prefix_len = prefix_len;
     ASSIGN_OR_RETURN(const auto attention,
-                     AttentionCase::CreateIfFits(timer, shape, request.seed, result));
+                     AttentionCase::Create(timer, shape, request.seed, result));
     if (attention == nullptr) continue;
     ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
     std::printf("  %-32s plain %8.1f us, cascade %8.1f us: %.2f times as fast\n",
@@ -176,7 +176,7 @@ absl::Status MeasureRagged(GraphTimer& timer, const TableRequest& request, Json*
   };
   std::vector<Shape> shapes = {
       {16, 1024, 1024}, {4, 4096, 4096}, {1, 16384, 16384}, {1, 512, 32768}};
-  if (timer.backend().device().info().kind == DeviceKind::kCpu) {
+  if (timer.device_kind() == DeviceKind::kCpu) {
     shapes = {{1, 64, 256}};
   }
   std::printf("prompts, 32/8 heads of 128, bfloat16, blocks of 16, on the native path\n");
@@ -186,7 +186,7 @@ absl::Status MeasureRagged(GraphTimer& timer, const TableRequest& request, Json*
       AttentionShape shape = ShapeOf({num_seqs, query_len, seq_len, 128, kv_dtype});
       shape.has_ragged = true;
       ASSIGN_OR_RETURN(const auto attention,
-                       AttentionCase::CreateIfFits(timer, shape, request.seed, result));
+                       AttentionCase::Create(timer, shape, request.seed, result));
       if (attention == nullptr) continue;
       ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
       const auto tflops = [&](double one) { return attention->flops() / one * 1e-6; };
@@ -211,22 +211,22 @@ absl::Status MeasureRagged(GraphTimer& timer, const TableRequest& request, Json*
 
 }  // namespace
 
-constinit const KernelTable kAttentionPathTable = {.name = "attention-table",
-                                                   .list = "attention_table",
-                                                   .case_names = nullptr,
-                                                   .has_rows = false,
-                                                   .measure = MeasureAttentionTable};
+constinit const KernelTable kAttentionPathTable = {
+    .name = "attention-table",
+    .about = "attention on each path, which --attention-backend auto follows",
+    .list = "attention_table",
+    .measure = MeasureAttentionTable};
 
-constinit const KernelTable kCascadeTable = {.name = "cascade",
-                                             .list = "cascade",
-                                             .case_names = nullptr,
-                                             .has_rows = false,
-                                             .measure = MeasureCascade};
+constinit const KernelTable kCascadeTable = {
+    .name = "cascade",
+    .about = "decodes that share a prefix, read with each of them and read once",
+    .list = "cascade",
+    .measure = MeasureCascade};
 
-constinit const KernelTable kRaggedTable = {.name = "ragged",
-                                            .list = "ragged",
-                                            .case_names = nullptr,
-                                            .has_rows = false,
-                                            .measure = MeasureRagged};
+constinit const KernelTable kRaggedTable = {
+    .name = "ragged",
+    .about = "prompts whose new tokens are read from the cache, and where a gemm leaves them",
+    .list = "ragged",
+    .measure = MeasureRagged};
 
 }  // namespace quire::bench

@@ -97,15 +97,6 @@ std::vector<AttentionShape> WithCaches(const std::vector<AttentionShape>& shapes
 
 DType CacheType(const EngineConfig& config) { return config.kv_cache_dtype.value_or(DType::kBF16); }
 
-std::vector<std::string> AttentionNames(DeviceKind device, const EngineConfig& config,
-                                        const ModelConfig&) {
-  std::vector<std::string> names;
-  for (const AttentionShape& shape : WithCaches(AttentionShapes(device), CacheType(config))) {
-    names.push_back(shape.name);
-  }
-  return names;
-}
-
 // The figures that some of these rows stand for, where they were measured.
 void AddFigures(const Json& rows, const Limits& limits, Json* figures) {
   const auto value = [&](const char* shape, const char* key) {
@@ -126,16 +117,15 @@ void AddFigures(const Json& rows, const Limits& limits, Json* figures) {
 }
 
 absl::Status MeasureAttention(GraphTimer& timer, const TableRequest& request, Json* result) {
-  Device& device = timer.backend().device();
   PrintOpHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
   const std::vector<AttentionShape> shapes =
-      WithCaches(AttentionShapes(device.info().kind), CacheType(*request.config));
+      WithCaches(AttentionShapes(timer.device_kind()), CacheType(*request.config));
   std::map<std::string, double> bf16_us;  // by name
   for (const AttentionShape& shape : shapes) {
     if (Interrupted()) break;
     if (!absl::StrContains(shape.name, request.cases)) continue;
     ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
-                     AttentionCase::CreateIfFits(timer, shape, request.seed, result));
+                     AttentionCase::Create(timer, shape, request.seed, result));
     if (attention == nullptr) {
       if (shape.kv_dtype == DType::kBF16) bf16_us.clear();
       continue;
@@ -162,12 +152,18 @@ absl::Status MeasureAttention(GraphTimer& timer, const TableRequest& request, Js
   return absl::OkStatus();
 }
 
+std::vector<std::string> AttentionNames(DeviceKind device, const EngineConfig& config,
+                                        const ModelConfig&) {
+  return NamesOf(WithCaches(AttentionShapes(device), CacheType(config)));
+}
+
 }  // namespace
 
-constinit const KernelTable kAttentionTable = {.name = "attention",
-                                               .list = "attention",
-                                               .case_names = AttentionNames,
-                                               .has_rows = false,
-                                               .measure = MeasureAttention};
+constinit const KernelTable kAttentionTable = {
+    .name = "attention",
+    .about = "one layer's attention over well-known lengths",
+    .list = "attention",
+    .case_names = AttentionNames,
+    .measure = MeasureAttention};
 
 }  // namespace quire::bench

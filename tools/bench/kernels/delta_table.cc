@@ -104,8 +104,8 @@ class DeltaCase {
     const int64_t element = DTypeBytes(kDType);
     ASSIGN_OR_RETURN(conv_out_, device.Allocate(num_tokens * kShape.num_channels() * element));
     ASSIGN_OR_RETURN(out_, device.Allocate(num_tokens * kShape.v_size() * element));
-    ASSIGN_OR_RETURN(room_,
-                     device.Allocate(GatedDeltaRoomBytes(kShape, num_tokens, device.info().kind)));
+    ASSIGN_OR_RETURN(
+        room_, device.Allocate(GatedDeltaRoomBytes(kShape, num_tokens, timer_.device_kind())));
     return absl::OkStatus();
   }
 
@@ -179,26 +179,20 @@ class DeltaCase {
   DeviceBuffer qkvz_, ba_, conv_states_, recurrent_states_, cu_seqlens_, seq_lens_, sequences_;
 };
 
-// Causal attention to the same tokens, on the fastest path.
-absl::StatusOr<double> AttentionUs(GraphTimer& timer, const DeltaBatch& batch, uint64_t seed) {
+// Causal attention to the same tokens, on the fastest path; 0 where it does not fit the memory.
+absl::StatusOr<double> AttentionUs(GraphTimer& timer, const DeltaBatch& batch, uint64_t seed,
+                                   nlohmann::ordered_json* result) {
   const std::vector<int32_t> lengths(batch.num_seqs, batch.seq_len);
-  ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer,
-                                                               {.name = batch.name,
-                                                                .num_q_heads = kNumQHeads,
-                                                                .num_kv_heads = kNumKvHeads,
-                                                                .head_dim = kHeadDim,
-                                                                .block_size = 16,
-                                                                .lengths = {lengths, lengths}},
-                                                               seed));
+  const AttentionShape shape = {.name = "attention, " + batch.name,
+                                .num_q_heads = kNumQHeads,
+                                .num_kv_heads = kNumKvHeads,
+                                .head_dim = kHeadDim,
+                                .block_size = 16,
+                                .lengths = {lengths, lengths}};
+  ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed, result));
+  if (attention == nullptr) return 0.0;
   ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
   return *std::min_element(us.begin(), us.end());
-}
-
-std::vector<std::string> DeltaCaseNames(DeviceKind device, const EngineConfig&,
-                                        const ModelConfig&) {
-  std::vector<std::string> names;
-  for (const DeltaBatch& batch : DeltaBatches(device)) names.push_back(batch.name);
-  return names;
 }
 
 absl::Status MeasureGatedDelta(GraphTimer& timer, const TableRequest& request,
@@ -207,7 +201,7 @@ absl::Status MeasureGatedDelta(GraphTimer& timer, const TableRequest& request,
   copied.bytes_per_s = request.limits.copied_bytes_per_s;
   nlohmann::ordered_json& rows = (*result)[kGatedDeltaTable.list];
   PrintOpHeader("gated delta net, 16/48 heads of 128, bfloat16, cold (share: of a copy's rate)");
-  for (const DeltaBatch& batch : DeltaBatches(timer.backend().device().info().kind)) {
+  for (const DeltaBatch& batch : DeltaBatches(timer.device_kind())) {
     if (Interrupted()) break;
     if (!absl::StrContains(batch.name, request.cases)) continue;
     double us = 0;
@@ -219,7 +213,8 @@ absl::Status MeasureGatedDelta(GraphTimer& timer, const TableRequest& request,
     }
     PrintOpRow(rows.back());
     if (batch.is_decode()) continue;
-    ASSIGN_OR_RETURN(const double attention_us, AttentionUs(timer, batch, request.seed));
+    ASSIGN_OR_RETURN(const double attention_us, AttentionUs(timer, batch, request.seed, result));
+    if (attention_us == 0) continue;
     rows.back()["time_over_attention"] = us / attention_us;
     std::printf("%63s of attention's %.1f us: %.3f\n", "", attention_us, us / attention_us);
   }
@@ -227,12 +222,17 @@ absl::Status MeasureGatedDelta(GraphTimer& timer, const TableRequest& request,
   return absl::OkStatus();
 }
 
+std::vector<std::string> DeltaNames(DeviceKind device, const EngineConfig&, const ModelConfig&) {
+  return NamesOf(DeltaBatches(device));
+}
+
 }  // namespace
 
-constinit const KernelTable kGatedDeltaTable = {.name = "gated-delta",
-                                                .list = "delta_table",
-                                                .case_names = DeltaCaseNames,
-                                                .has_rows = false,
-                                                .measure = MeasureGatedDelta};
+constinit const KernelTable kGatedDeltaTable = {
+    .name = "gated-delta",
+    .about = "gated delta nets: decodes beside a copy of their states, prompts beside attention",
+    .list = "delta_table",
+    .case_names = DeltaNames,
+    .measure = MeasureGatedDelta};
 
 }  // namespace quire::bench

@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/interrupt.h"
 #include "tools/bench/kernels/op_table.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -51,8 +52,7 @@ class MixtureCase {
   }
 
   absl::Status Measure(int64_t num_tokens, const Limits& limits, nlohmann::ordered_json* rows) {
-    const std::string tokens = absl::StrCat(num_tokens, num_tokens == 1 ? " token" : " tokens");
-    const std::string shape = absl::StrCat(mixture_.name, ", ", tokens);
+    const std::string shape = absl::StrCat(mixture_.name, ", ", Counted(num_tokens, "token"));
     Enqueue(&MixtureCase::Route, 0, num_tokens);
     ASSIGN_OR_RETURN(const int64_t num_chosen, CountChosen(0, num_tokens));
     const auto num_pairs = static_cast<double>(num_tokens * mixture_.top_k);
@@ -216,16 +216,10 @@ class MixtureCase {
   int64_t routed_tokens_ = 0;
 };
 
-std::vector<std::string> MixtureNames(DeviceKind, const EngineConfig&, const ModelConfig&) {
-  std::vector<std::string> names;
-  for (const Mixture& mixture : kMixtures) names.emplace_back(mixture.name);
-  return names;
-}
-
 absl::Status MeasureExperts(GraphTimer& timer, const TableRequest& request,
                             nlohmann::ordered_json* result) {
   std::vector<int64_t> counts = request.row_counts;
-  const bool is_cpu = timer.backend().device().info().kind == DeviceKind::kCpu;
+  const bool is_cpu = timer.device_kind() == DeviceKind::kCpu;
   if (counts.empty()) {
     counts = is_cpu ? std::vector<int64_t>{1, 8, 64}
                     : std::vector<int64_t>{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 2048, 8192};
@@ -246,12 +240,18 @@ absl::Status MeasureExperts(GraphTimer& timer, const TableRequest& request,
   return absl::OkStatus();
 }
 
+std::vector<std::string> MixtureNames(DeviceKind, const EngineConfig&, const ModelConfig&) {
+  return NamesOf(kMixtures);
+}
+
 }  // namespace
 
-constinit const KernelTable kExpertsTable = {.name = "experts",
-                                             .list = "experts_table",
-                                             .case_names = MixtureNames,
-                                             .has_rows = true,
-                                             .measure = MeasureExperts};
+constinit const KernelTable kExpertsTable = {
+    .name = "experts",
+    .about = "mixtures of experts, in the shapes of published models",
+    .list = "experts_table",
+    .case_names = MixtureNames,
+    .has_rows = true,
+    .measure = MeasureExperts};
 
 }  // namespace quire::bench

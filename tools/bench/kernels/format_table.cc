@@ -37,12 +37,6 @@ const std::vector<NamedFormat>& Formats() {
   return *formats;
 }
 
-std::vector<std::string> FormatNames(DeviceKind, const EngineConfig&, const ModelConfig&) {
-  std::vector<std::string> names;
-  for (const NamedFormat& format : Formats()) names.emplace_back(format.name);
-  return names;
-}
-
 std::vector<int64_t> FormatRows(const TableRequest& request, DeviceKind device) {
   if (!request.row_counts.empty()) return request.row_counts;
   std::vector<int64_t> rows = {1, 2, 4, 8, 16, 32, 64};
@@ -79,7 +73,7 @@ absl::Status MeasureRow(GemmCase& plain, GemmCase& quantized, const std::string&
 absl::Status MeasureFormatsOf(GraphTimer& timer, const GemmShape& shape,
                               const TableRequest& request, Json* rows) {
   Backend& backend = timer.backend();
-  const std::vector<int64_t> row_counts = FormatRows(request, backend.device().info().kind);
+  const std::vector<int64_t> row_counts = FormatRows(request, timer.device_kind());
   const int64_t max_rows = *std::max_element(row_counts.begin(), row_counts.end());
   ASSIGN_OR_RETURN(const auto plain, GemmCase::Create(timer, shape, {}, max_rows, request.seed));
   for (const NamedFormat& format : Formats()) {
@@ -104,12 +98,18 @@ absl::Status MeasureFormats(GraphTimer& timer, const TableRequest& request, Json
   return absl::OkStatus();
 }
 
+std::vector<std::string> FormatNames(DeviceKind, const EngineConfig&, const ModelConfig&) {
+  return NamesOf(Formats());
+}
+
 }  // namespace
 
-constinit const KernelTable kFormatTable = {.name = "formats",
-                                            .list = "format_table",
-                                            .case_names = FormatNames,
-                                            .has_rows = true,
-                                            .measure = MeasureFormats};
+constinit const KernelTable kFormatTable = {
+    .name = "formats",
+    .about = "the layers' gemms by the weights' format, beside bfloat16",
+    .list = "format_table",
+    .case_names = FormatNames,
+    .has_rows = true,
+    .measure = MeasureFormats};
 
 }  // namespace quire::bench

@@ -27,7 +27,7 @@ class OneDnnPeer : public GemmPeer {
     void* library = dlopen((program.parent_path() / "onednn_peer.so").c_str(), RTLD_NOW);
     void* measure = library == nullptr ? nullptr : dlsym(library, "quire_onednn_gemm_us");
     if (measure == nullptr) return nullptr;
-    return std::unique_ptr<GemmPeer>(new OneDnnPeer(reinterpret_cast<OneDnnGemmUs*>(measure)));
+    return std::unique_ptr<GemmPeer>(new OneDnnPeer(reinterpret_cast<Function*>(measure)));
   }
 
   absl::StatusOr<Result> Measure(const GemmCase& gemm, int64_t num_rows) override {
@@ -39,9 +39,11 @@ class OneDnnPeer : public GemmPeer {
   }
 
  private:
-  explicit OneDnnPeer(OneDnnGemmUs* measure) : measure_(measure) {}
+  using Function = decltype(quire_onednn_gemm_us);
 
-  OneDnnGemmUs* const measure_;
+  explicit OneDnnPeer(Function* measure) : measure_(measure) {}
+
+  Function* const measure_;
 };
 
 #ifdef QUIRE_CUDA
@@ -103,7 +105,7 @@ class CublasPeer : public GemmPeer {
 
 absl::StatusOr<std::unique_ptr<GemmPeer>> GemmPeer::Create([[maybe_unused]] GraphTimer& timer) {
 #ifdef QUIRE_CUDA
-  if (timer.backend().device().info().kind == DeviceKind::kCuda) return CublasPeer::Open(timer);
+  if (timer.device_kind() == DeviceKind::kCuda) return CublasPeer::Open(timer);
 #endif
   return OneDnnPeer::Open();
 }

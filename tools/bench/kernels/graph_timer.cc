@@ -21,8 +21,6 @@ constexpr int kMinReplays = 3;
 constexpr int64_t kFloat8Bytes = kMiB / 2;  // of random 8-bit elements
 constexpr int kMaxReplays = 21;
 
-bool IsCuda(Backend& backend) { return backend.device().info().kind == DeviceKind::kCuda; }
-
 }  // namespace
 
 int NumCalls(double call_us, int round, int enough) {
@@ -42,7 +40,8 @@ absl::StatusOr<std::unique_ptr<GraphTimer>> GraphTimer::Create(Backend& backend)
 }
 
 int64_t GraphTimer::cold_bytes() const {
-  return IsCuda(backend_) ? 1024 * kMiB : 256 * kMiB;  // many times the last cache
+  return device_kind() == DeviceKind::kCuda ? 1024 * kMiB
+                                            : 256 * kMiB;  // many times the last cache
 }
 
 int GraphTimer::NumColdBuffers(int64_t bytes) const {
@@ -170,7 +169,7 @@ absl::StatusOr<double> CopyCeiling(GraphTimer& timer) {
 }
 
 absl::StatusOr<double> GemmCeiling(GraphTimer& timer) {
-  const bool cuda = IsCuda(timer.backend());
+  const bool cuda = timer.device_kind() == DeviceKind::kCuda;
   const int64_t m = cuda ? 8192 : 256;
   const int64_t n = cuda ? 8192 : 2048;
   ASSIGN_OR_RETURN(const DeviceBuffer x, timer.Random(DType::kBF16, m * n, 1));

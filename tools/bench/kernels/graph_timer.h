@@ -35,6 +35,7 @@ class GraphTimer {
                                       const std::function<void(int)>& enqueue);
 
   Backend& backend() { return backend_; }
+  DeviceKind device_kind() const { return backend_.device().info().kind; }
   Stream& stream() { return *stream_; }
   // What a round of calls must go through to find nothing in a cache.
   int64_t cold_bytes() const;

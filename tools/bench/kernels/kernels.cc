@@ -48,7 +48,7 @@ struct KernelsFlags {
 };
 
 // The names of those tables that `has` holds of: "a, b and c".
-std::string NamesOf(bool (*has)(const KernelTable& table)) {
+std::string TablesThat(bool (*has)(const KernelTable& table)) {
   std::vector<std::string> names;
   for (const KernelTable* table : kTables) {
     if (has(*table)) names.emplace_back(table->name);
@@ -59,11 +59,11 @@ std::string NamesOf(bool (*has)(const KernelTable& table)) {
 }
 
 std::string TablesWithCases() {
-  return NamesOf([](const KernelTable& table) { return table.case_names != nullptr; });
+  return TablesThat([](const KernelTable& table) { return table.case_names != nullptr; });
 }
 
 std::string TablesWithRows() {
-  return NamesOf([](const KernelTable& table) { return table.has_rows; });
+  return TablesThat([](const KernelTable& table) { return table.has_rows; });
 }
 
 // What was measured before something failed stays in `json`.
@@ -189,42 +189,31 @@ Command AddKernels(CLI::App& app) {
       "  quire-bench kernels --only steps --batch-sizes 1,16 --context 512 --json kernels.json");
   const auto flags = std::make_shared<KernelsFlags>();
   TableRequest& request = flags->request;
-  command->add_option("--batch-sizes", request.batch_sizes, "Sequences of the decode steps")
+  FlagGroup add(*command);
+  add.Count("--batch-sizes", &request.batch_sizes, 1, 4096, "Sequences of the decode steps")
       ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command->add_option("--context", request.context, "Tokens of each decoding sequence")
-      ->check(CLI::Range(1, 1 << 20))
+  add.Count("--context", &request.context, 1, 1 << 20, "Tokens of each decoding sequence")
       ->capture_default_str();
-  command->add_option("--prefill-len", request.prefill_len, "Tokens of the prefill step")
-      ->check(CLI::Range(1, 1 << 20))
+  add.Count("--prefill-len", &request.prefill_len, 1, 1 << 20, "Tokens of the prefill step")
       ->capture_default_str();
   std::vector<std::string> names;
-  for (const KernelTable* table : kTables) names.emplace_back(table->name);
-  command
-      ->add_option(
-          "--only", flags->only,
-          "Only a model's steps, or only attention, or instead the paths side by side, which "
-          "--attention-backend auto follows, or decodes that share a prefix, or prompts whose new "
-          "tokens are read where a gemm leaves them, or the model's gemms beside another "
-          "library's (oneDNN's, where the build has it; cuBLASLt's), or the layers' gemms by the "
-          "weights' format, or sampling of the model's vocabulary, or gated delta nets, or "
-          "mixtures of experts")
-      ->check(CLI::IsMember(names));
-  FlagGroup add(*command);
+  std::string about = "Only this, in place of attention and steps:";
+  for (const KernelTable* table : kTables) {
+    names.emplace_back(table->name);
+    absl::StrAppend(&about, "\n", table->name, ": ", table->about);
+  }
+  add.OneOf("--only", &flags->only, names, about);
   add.Text("--cases", &request.cases, "TEXT",
            absl::StrCat("Of ", TablesWithCases(), ", only what has this text in its name"));
-  command
-      ->add_option("--rows", request.row_counts,
-                   absl::StrCat("Of ", TablesWithRows(),
-                                ", the numbers of rows that weights are multiplied with "
-                                "(default: from 1 to 64, of linear to 512, on a GPU to some "
-                                "thousand)"))
-      ->delimiter(',')
-      ->check(CLI::Range(1, 16384));
+  add.Count("--rows", &request.row_counts, 1, 16384,
+            absl::StrCat("Of ", TablesWithRows(),
+                         ", the numbers of rows that weights are multiplied with (default: from 1 "
+                         "to 64, of linear to 512, on a GPU to some thousand)"))
+      ->delimiter(',');
   add.Switch("--candidates", &request.all_candidates,
              "Of linear on a GPU, also each kernel that can compute a gemm");
-  AddJsonFlag(*command, &flags->json_file);
+  add.Json(&flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);
   AddEngineFlags(*command, &flags->engine);
   return [flags] { return Finish(Kernels(*flags)); };

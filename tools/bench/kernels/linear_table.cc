@@ -14,6 +14,7 @@
 #include "tools/bench/kernels/gemm_case.h"
 #include "tools/bench/kernels/gemm_peer.h"
 #include "tools/bench/kernels/op_table.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -33,12 +34,6 @@ std::vector<NamedKind> KindsFor(DeviceKind device) {
     kinds.push_back({"float32", {.dtype = DType::kF32}});
   }
   return kinds;
-}
-
-std::vector<std::string> LinearNames(DeviceKind device, const EngineConfig&, const ModelConfig&) {
-  std::vector<std::string> names;
-  for (const NamedKind& kind : KindsFor(device)) names.emplace_back(kind.name);
-  return names;
 }
 
 // Gates and ups without their activation, which no other library has.
@@ -68,8 +63,7 @@ absl::Status MeasureLinearRow(GemmCase& gemm, GemmPeer* peer, const std::string&
     ASSIGN_OR_RETURN(const double after_us, gemm.Us(num_rows));
     us = std::min(us, after_us);
   }
-  const std::string shape =
-      absl::StrCat(gemm.shape().Text(), ", ", num_rows, num_rows == 1 ? " row" : " rows");
+  const std::string shape = absl::StrCat(gemm.shape().Text(), ", ", Counted(num_rows, "row"));
   Json row = OpRow(kind, shape, 1, us, static_cast<double>(gemm.weight_bytes()),
                    gemm.Flops(num_rows), request.limits);
   PrintOpRow(row);
@@ -96,7 +90,7 @@ absl::Status MeasureLinear(GraphTimer& timer, const TableRequest& request, Json*
   ASSIGN_OR_RETURN(const std::unique_ptr<GemmPeer> peer, GemmPeer::Create(timer));
   PrintOpHeader(absl::StrCat("gemms, cold weights (bytes: the weight once)",
                              peer == nullptr ? "; no other library to compare with" : ""));
-  for (const NamedKind& kind : KindsFor(timer.backend().device().info().kind)) {
+  for (const NamedKind& kind : KindsFor(timer.device_kind())) {
     if (!absl::StrContains(kind.name, request.cases)) continue;
     for (const GemmShape& shape : LinearShapes(*request.model)) {
       const std::vector<int64_t> row_counts = LinearRows(request, shape);
@@ -117,12 +111,20 @@ absl::Status MeasureLinear(GraphTimer& timer, const TableRequest& request, Json*
   return absl::OkStatus();
 }
 
+std::vector<std::string> LinearNames(DeviceKind device, const EngineConfig&, const ModelConfig&) {
+  return NamesOf(KindsFor(device));
+}
+
 }  // namespace
 
-constinit const KernelTable kLinearTable = {.name = "linear",
-                                            .list = "linear_table",
-                                            .case_names = LinearNames,
-                                            .has_rows = true,
-                                            .measure = MeasureLinear};
+constinit const KernelTable kLinearTable = {
+    .name = "linear",
+    .about =
+        "the model's gemms beside another library's: cuBLASLt's on a GPU, else oneDNN's, where "
+        "the build has it",
+    .list = "linear_table",
+    .case_names = LinearNames,
+    .has_rows = true,
+    .measure = MeasureLinear};
 
 }  // namespace quire::bench

@@ -61,10 +61,7 @@ bool HasBFloat16() {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) double quire_onednn_gemm_us(int64_t m, int64_t n,
-                                                                              int64_t k,
-                                                                              int num_weights,
-                                                                              bool* is_bfloat16) {
+double quire_onednn_gemm_us(int64_t m, int64_t n, int64_t k, int num_weights, bool* is_bfloat16) {
   using Clock = std::chrono::steady_clock;
   *is_bfloat16 = *is_bfloat16 && HasBFloat16();
   OneDnnGemm gemm(*is_bfloat16, m, n, k, num_weights);

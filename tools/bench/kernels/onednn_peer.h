@@ -4,11 +4,10 @@
 
 #include <cstdint>
 
-namespace quire::bench {
-
 // Microseconds of out[m, n] = x[m, k] * weight with the fastest of calls that go through
 // `num_weights` weights in turn. *is_bfloat16 becomes false where oneDNN has no gemm of bfloat16
 // here; then it is of float32.
-using OneDnnGemmUs = double(int64_t m, int64_t n, int64_t k, int num_weights, bool* is_bfloat16);
-
-}  // namespace quire::bench
+extern "C" __attribute__((visibility("default"))) double quire_onednn_gemm_us(int64_t m, int64_t n,
+                                                                              int64_t k,
+                                                                              int num_weights,
+                                                                              bool* is_bfloat16);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -44,35 +45,28 @@ struct TableRequest {
 // One value of --only.
 struct KernelTable {
   const char* name;
-  const char* list;  // the member of the result that has its rows
+  const char* about;  // in --help
+  const char* list;   // the member of the result that has its rows
   // The names that --cases chooses from; null where there are none.
   std::vector<std::string> (*case_names)(DeviceKind device, const EngineConfig& config,
-                                         const ModelConfig& model);
-  bool has_rows;  // takes --rows
+                                         const ModelConfig& model) = nullptr;
+  bool has_rows = false;  // takes --rows
   // Prints a line for each row and appends it to the list of the result.
   absl::Status (*measure)(GraphTimer& timer, const TableRequest& request,
                           nlohmann::ordered_json* result);
 };
 
-// Each operation of a model's steps.
-extern const KernelTable kStepTable;
-// One layer's attention over well-known lengths.
-extern const KernelTable kAttentionTable;
-// Attention on each path: what `--attention-backend auto` follows.
-extern const KernelTable kAttentionPathTable;
-// Decodes that share a prefix: read with each of them, and read once.
-extern const KernelTable kCascadeTable;
-// Prompts: new tokens read from the cache, and read where a gemm leaves them.
-extern const KernelTable kRaggedTable;
-// A model's gemms beside another library's.
-extern const KernelTable kLinearTable;
-// The same by the weights' format, beside bfloat16.
-extern const KernelTable kFormatTable;
-extern const KernelTable kSamplingTable;
-// Gated delta nets: decodes beside a copy of their states, prompts beside attention.
-extern const KernelTable kGatedDeltaTable;
-// Mixtures of experts, in the shapes of published models.
-extern const KernelTable kExpertsTable;
+extern const KernelTable kStepTable, kAttentionTable, kAttentionPathTable, kCascadeTable,
+    kRaggedTable, kLinearTable, kFormatTable, kSamplingTable, kGatedDeltaTable, kExpertsTable;
+
+// The `name` of each of some cases.
+template <typename Cases>
+std::vector<std::string> NamesOf(const Cases& cases) {
+  std::vector<std::string> names;
+  names.reserve(std::size(cases));
+  for (const auto& one : cases) names.emplace_back(one.name);
+  return names;
+}
 
 // One operation, which a step calls `count` times, each in `us` microseconds.
 nlohmann::ordered_json OpRow(const std::string& name, const std::string& shape, size_t count,

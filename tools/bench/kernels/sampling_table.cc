@@ -78,24 +78,25 @@ std::vector<SamplingCase> SamplingCases(DeviceKind device, int64_t vocab_size) {
   return cases;
 }
 
-class SamplingCases {
+// Logits of many batches, and what sampling them needs.
+class SampledLogits {
  public:
   static constexpr int64_t kRandomRows = 8;
 
-  static absl::StatusOr<std::unique_ptr<SamplingCases>> Create(GraphTimer& timer,
+  static absl::StatusOr<std::unique_ptr<SampledLogits>> Create(GraphTimer& timer,
                                                                int64_t vocab_size,
                                                                int64_t max_rows) {
-    std::unique_ptr<SamplingCases> cases(new SamplingCases(timer, vocab_size));
+    std::unique_ptr<SampledLogits> sampled(new SampledLogits(timer, vocab_size));
     Device& device = timer.backend().device();
     const int64_t row_bytes = vocab_size * int64_t{sizeof(float)};
     // Of a tiny vocabulary it would be a great many.
     constexpr int64_t kEnoughRows = 4096;
-    cases->num_rows_ = RoundUp(std::min(timer.cold_bytes() / row_bytes, kEnoughRows), max_rows);
-    ASSIGN_OR_RETURN(cases->logits_, device.Allocate(cases->num_rows_ * row_bytes));
-    ASSIGN_OR_RETURN(cases->counts_, device.Allocate(max_rows * row_bytes));
-    ASSIGN_OR_RETURN(cases->results_, device.Allocate(max_rows * (4 + 2 * kMaxLogprobs) * 4));
-    timer.stream().FillZero(cases->counts_.data(), max_rows * row_bytes);
-    return cases;
+    sampled->num_rows_ = RoundUp(std::min(timer.cold_bytes() / row_bytes, kEnoughRows), max_rows);
+    ASSIGN_OR_RETURN(sampled->logits_, device.Allocate(sampled->num_rows_ * row_bytes));
+    ASSIGN_OR_RETURN(sampled->counts_, device.Allocate(max_rows * row_bytes));
+    ASSIGN_OR_RETURN(sampled->results_, device.Allocate(max_rows * (4 + 2 * kMaxLogprobs) * 4));
+    timer.stream().FillZero(sampled->counts_.data(), max_rows * row_bytes);
+    return sampled;
   }
 
   // Some rows of logits, again and again: it is by their addresses that caches know them.
@@ -143,7 +144,7 @@ class SamplingCases {
   }
 
  private:
-  SamplingCases(GraphTimer& timer, int64_t vocab_size) : timer_(timer), vocab_size_(vocab_size) {}
+  SampledLogits(GraphTimer& timer, int64_t vocab_size) : timer_(timer), vocab_size_(vocab_size) {}
 
   void AddPeaks(float* logits, float highest) const {
     constexpr int kPeaks = 20;
@@ -159,19 +160,12 @@ class SamplingCases {
   DeviceBuffer logits_, counts_, results_;
 };
 
-std::vector<std::string> SamplingCaseNames(DeviceKind device, const EngineConfig&,
-                                           const ModelConfig& model) {
-  std::vector<std::string> names;
-  for (const SamplingCase& one : SamplingCases(device, model.vocab_size)) names.push_back(one.name);
-  return names;
-}
-
 absl::Status MeasureSampling(GraphTimer& timer, const TableRequest& request,
                              nlohmann::ordered_json* result) {
   const int64_t vocab_size = request.model->vocab_size;
-  const DeviceKind device = timer.backend().device().info().kind;
+  const DeviceKind device = timer.device_kind();
   ASSIGN_OR_RETURN(const auto sampling,
-                   SamplingCases::Create(timer, vocab_size, BatchSizes(device).back()));
+                   SampledLogits::Create(timer, vocab_size, BatchSizes(device).back()));
   PrintOpHeader("sampling, cold logits (bytes: the logits once)");
   std::optional<Distribution> filled;
   for (const SamplingCase& one : SamplingCases(device, vocab_size)) {
@@ -190,12 +184,17 @@ absl::Status MeasureSampling(GraphTimer& timer, const TableRequest& request,
   return absl::OkStatus();
 }
 
+std::vector<std::string> SamplingNames(DeviceKind device, const EngineConfig&,
+                                       const ModelConfig& model) {
+  return NamesOf(SamplingCases(device, model.vocab_size));
+}
+
 }  // namespace
 
 constinit const KernelTable kSamplingTable = {.name = "sampling",
+                                              .about = "sampling of the model's vocabulary",
                                               .list = "sampling_table",
-                                              .case_names = SamplingCaseNames,
-                                              .has_rows = false,
+                                              .case_names = SamplingNames,
                                               .measure = MeasureSampling};
 
 }  // namespace quire::bench

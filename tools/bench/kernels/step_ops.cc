@@ -8,7 +8,6 @@
 
 #include "engine/model/attention_shapes.h"
 #include "engine/model/linear_groups.h"
-#include "engine/serving_dtype.h"
 #include "engine/state_plan.h"
 #include "kernels/base/status_macros.h"
 #include "tools/bench/interrupt.h"
@@ -18,131 +17,96 @@ namespace quire::bench {
 namespace {
 
 // What steps of several shapes, one at a time, need at most.
-struct StepLimits {
+struct ShapeLimits {
   AttentionLimits attention = {
       .max_num_seqs = 0, .max_num_batched_tokens = 0, .max_blocks_per_seq = 0};
-  int64_t max_len = 0;
   int64_t num_blocks = 0;
 };
 
-StepLimits LimitsOf(const std::vector<StepShape>& shapes, int32_t block_size) {
-  StepLimits limits;
+// Sets the limits of `plan`, too.
+ShapeLimits SetLimits(const std::vector<StepShape>& shapes, StartPlan* plan) {
+  ShapeLimits limits;
+  AttentionLimits& most = limits.attention;
+  plan->model.max_model_len = 0;
   for (const StepShape& shape : shapes) {
     const int64_t num_seqs = shape.num_seqs;
-    const int64_t blocks_per_seq = CeilDiv<int64_t>(shape.seq_len, block_size);
-    AttentionLimits& most = limits.attention;
+    const int64_t blocks_per_seq = CeilDiv<int64_t>(shape.seq_len, plan->kv_layout.block_size);
     most.max_num_seqs = std::max<int64_t>(most.max_num_seqs, num_seqs);
     most.max_num_batched_tokens =
         std::max<int64_t>(most.max_num_batched_tokens, num_seqs * shape.query_len);
     most.max_blocks_per_seq = std::max<int64_t>(most.max_blocks_per_seq, blocks_per_seq);
-    limits.max_len = std::max<int64_t>(limits.max_len, shape.seq_len);
     limits.num_blocks = std::max(limits.num_blocks, num_seqs * blocks_per_seq);
+    plan->model.max_model_len = std::max<int64_t>(plan->model.max_model_len, shape.seq_len);
   }
+  plan->step = {.max_num_seqs = most.max_num_seqs,
+                .max_num_batched_tokens = most.max_num_batched_tokens};
   return limits;
-}
-
-// The model as it is served.
-struct StepModel {
-  ModelConfig config;
-  DType dtype;
-};
-
-absl::StatusOr<StepModel> LoadStepModel(const EngineConfig& config, const DeviceFacts& device) {
-  StepModel model;
-  ASSIGN_OR_RETURN(model.config, LoadModelConfig(config.model_folder));
-  ASSIGN_OR_RETURN(const ServingDType serving,
-                   ChooseServingDType(config.dtype, model.config.dtype, device.info));
-  model.dtype = serving.dtype;
-  ASSIGN_OR_RETURN(model.config.load_quantization,
-                   ChooseLoadQuantization(config.quantization, model.config, model.dtype, device));
-  return model;
-}
-
-DecoderLimits LimitsOfDecoder(const StepLimits& limits, DeviceKind device) {
-  return {.max_num_batched_tokens = limits.attention.max_num_batched_tokens,
-          .max_logit_rows = limits.attention.max_num_seqs,
-          .max_model_len = limits.max_len,
-          .device = device};
 }
 
 }  // namespace
 
-absl::StatusOr<int64_t> StepOps::BytesFor(Backend& backend, const EngineConfig& config,
-                                          const std::vector<StepShape>& shapes) {
+absl::StatusOr<StartPlan> StepOps::Plan(Backend& backend, EngineConfig config) {
+  config.load_format = LoadFormat::kDummy;
   ASSIGN_OR_RETURN(const DeviceFacts device, FactsOf(backend));
-  ASSIGN_OR_RETURN(const StepModel step_model, LoadStepModel(config, device));
-  const ModelConfig& model = step_model.config;
-  const DType dtype = step_model.dtype;
-  const StepLimits limits = LimitsOf(shapes, config.block_size);
-  const int64_t cache_bytes =
-      MakeKvLayout(model, ChooseKvCacheDType(config.kv_cache_dtype, model, dtype),
-                   config.block_size)
-          .BlockBytes() *
-      limits.num_blocks;
-  ASSIGN_OR_RETURN(const Weights::Sizes weights, Weights::SizesFor(device, model, dtype, nullptr));
-  const int64_t bytes =
-      weights.bytes + cache_bytes +
-      limits.attention.max_num_seqs *
-          BytesPerSlot(MakeStateLayout(model, dtype, ChooseStateDType(config, model))) +
-      Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits, device.info.kind));
+  return PlanStart(config, device);
+}
+
+int64_t StepOps::BytesFor(StartPlan plan, const std::vector<StepShape>& shapes) {
+  const ShapeLimits limits = SetLimits(shapes, &plan);
+  const int64_t bytes = plan.weights.bytes + plan.kv_layout.BlockBytes() * limits.num_blocks +
+                        plan.step.max_num_seqs * BytesPerSlot(plan.state_layout) +
+                        Decoder::BytesFor(plan.model.config, plan.model.dtype,
+                                          DecoderLimitsFor(plan, plan.model.max_model_len));
   return bytes + bytes / 20;
 }
 
 absl::StatusOr<std::unique_ptr<StepOps>> StepOps::Create(GraphTimer& timer,
                                                          const EngineConfig& config,
+                                                         const StartPlan& plan,
                                                          const std::vector<StepShape>& shapes,
                                                          uint64_t seed, Progress* progress) {
-  std::unique_ptr<StepOps> ops(new StepOps(timer, seed, progress));
+  std::unique_ptr<StepOps> ops(new StepOps(timer, plan, seed, progress));
   RETURN_IF_ERROR(ops->Open(config, shapes));
   return ops;
 }
 
 absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepShape>& shapes) {
-  ASSIGN_OR_RETURN(const DeviceFacts device, FactsOf(timer_.backend()));
-  ASSIGN_OR_RETURN(const StepModel model, LoadStepModel(config, device));
-  model_ = model.config;
-  dtype_ = model.dtype;
-  block_size_ = config.block_size;
-  const StepLimits step_limits = LimitsOf(shapes, block_size_);
-  const AttentionLimits& limits = step_limits.attention;
+  const ShapeLimits shape_limits = SetLimits(shapes, &plan_);
+  const AttentionLimits& limits = shape_limits.attention;
   block_table_stride_ = limits.max_blocks_per_seq;
-  ASSIGN_OR_RETURN(Weights weights, Weights::Load(recorder_, model_, config.model_folder,
+  ASSIGN_OR_RETURN(Weights weights, Weights::Load(recorder_, model(), config.model_folder,
                                                   {.format = LoadFormat::kDummy,
-                                                   .dtype = dtype_,
+                                                   .dtype = dtype(),
                                                    .seed = config.seed,
                                                    .num_threads = config.num_threads}));
   weights_ = std::make_unique<Weights>(std::move(weights));
-  RETURN_IF_ERROR(OpenCache(config, limits, step_limits.num_blocks));
-  ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model_, *weights_, dtype_,
-                                             LimitsOfDecoder(step_limits, device.info.kind)));
+  RETURN_IF_ERROR(OpenCache(limits, shape_limits.num_blocks));
+  ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model(), *weights_, dtype(),
+                                             DecoderLimitsFor(plan_, plan_.model.max_model_len)));
   return recorder_.weight_store().Tune(
       timer_.stream(), LinearGroups(*weights_, limits.max_num_batched_tokens, limits.max_num_seqs),
       config.progress);
 }
 
-absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits,
-                                int64_t num_blocks) {
-  const DType kv_dtype = ChooseKvCacheDType(config.kv_cache_dtype, model_, dtype_);
-  const KvLayout layout = MakeKvLayout(model_, kv_dtype, config.block_size);
+absl::Status StepOps::OpenCache(const AttentionLimits& limits, int64_t num_blocks) {
+  Device& device = timer_.backend().device();
+  const KvLayout& layout = plan_.kv_layout;
   // Any two groups may share blocks: this is about time, not values.
-  ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(timer_.backend().device(), layout, num_blocks));
+  ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(device, layout, num_blocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
-  ASSIGN_OR_RETURN(
-      state_arena_,
-      StateArena::Allocate(timer_.backend().device(),
-                           MakeStateLayout(model_, dtype_, ChooseStateDType(config, model_)),
-                           limits.max_num_seqs));
+  ASSIGN_OR_RETURN(state_arena_,
+                   StateArena::Allocate(device, plan_.state_layout, limits.max_num_seqs));
   const auto num_layers = static_cast<int>(layout.groups[0].layers.size());
   ProgressStage stage(progress_, "filling the KV cache", arena_->size_bytes(),
                       ProgressUnit::kBytes);
   for (int i = 0; i < num_layers; ++i) {
     const KvCacheView view = arena_->LayerView(layout.groups[0].layers[i]);
-    timer_.FillRandom(view.k.data, kv_dtype, num_blocks * view.k.block_stride, seed_ + i);
+    timer_.FillRandom(view.k.data, view.dtype, num_blocks * view.k.block_stride, seed_ + i);
     RETURN_IF_ERROR(timer_.stream().Synchronize());
     stage.Add(arena_->size_bytes() / num_layers);
     if (Interrupted()) return absl::CancelledError("interrupted");
   }
-  for (const AttentionGeometry& geometry : MakeGeometries(model_, layout, dtype_)) {
+  for (const AttentionGeometry& geometry : MakeGeometries(model(), layout, dtype())) {
     ASSIGN_OR_RETURN(auto plan,
                      recorder_.attention(AttentionPath::kNative)->CreatePlan(geometry, limits));
     plans_.push_back(std::move(plan));
@@ -153,7 +117,8 @@ absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimit
 absl::Status StepOps::UploadBatch(const StepShape& shape) {
   const int32_t num_tokens = shape.num_seqs * shape.query_len;
   const int64_t stride = block_table_stride_;
-  const int64_t blocks_of_seq = CeilDiv<int64_t>(shape.seq_len, block_size_);
+  const int32_t block_size = plan_.kv_layout.block_size;
+  const int64_t blocks_of_seq = CeilDiv<int64_t>(shape.seq_len, block_size);
   std::mt19937_64 random(seed_);
   std::vector<BlockId> shuffled(shape.num_seqs * blocks_of_seq);
   std::iota(shuffled.begin(), shuffled.end(), 0);
@@ -165,10 +130,9 @@ absl::Status StepOps::UploadBatch(const StepShape& shape) {
     const BlockId* blocks = shuffled.data() + i * blocks_of_seq;
     std::copy_n(blocks, blocks_of_seq, tables.begin() + i * stride);
     for (int64_t position = shape.seq_len - shape.query_len; position < shape.seq_len; ++position) {
-      ids.push_back(static_cast<int32_t>(random() % model_.vocab_size));
+      ids.push_back(static_cast<int32_t>(random() % model().vocab_size));
       positions.push_back(position);
-      slots.push_back(int64_t{blocks[position / block_size_]} * block_size_ +
-                      position % block_size_);
+      slots.push_back(int64_t{blocks[position / block_size]} * block_size + position % block_size);
     }
     cu_seqlens_q.push_back((i + 1) * shape.query_len);
     rows.push_back(i);

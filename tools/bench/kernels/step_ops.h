@@ -8,6 +8,7 @@
 
 #include "engine/engine_config.h"
 #include "engine/model/decoder.h"
+#include "engine/start_plan.h"
 #include "kernels/base/progress.h"
 #include "tools/bench/kernels/graph_timer.h"
 #include "tools/bench/kernels/op_recorder.h"
@@ -22,36 +23,35 @@ struct StepShape {
 
 class StepOps {
  public:
+  // How the engine would serve the model, of random weights. Errors as in Engine::Open.
+  static absl::StatusOr<StartPlan> Plan(Backend& backend, EngineConfig config);
   // About the device memory that Create needs: 5 % more than can be counted.
-  static absl::StatusOr<int64_t> BytesFor(Backend& backend, const EngineConfig& config,
-                                          const std::vector<StepShape>& shapes);
+  static int64_t BytesFor(StartPlan plan, const std::vector<StepShape>& shapes);
   // A model for steps up to the largest of `shapes`; `seed` of their tokens and cache. Errors as in
   // Engine::Open; CANCELLED once Interrupted().
   static absl::StatusOr<std::unique_ptr<StepOps>> Create(GraphTimer& timer,
                                                          const EngineConfig& config,
+                                                         const StartPlan& plan,
                                                          const std::vector<StepShape>& shapes,
                                                          uint64_t seed, Progress* progress);
   // Runs the step once; what it did may be run again until the next call.
   absl::StatusOr<std::vector<RecordedOp>> Record(const StepShape& shape);
-  const ModelConfig& model() const { return model_; }
-  DType dtype() const { return dtype_; }
+  const ModelConfig& model() const { return plan_.model.config; }
+  DType dtype() const { return plan_.model.dtype; }
 
  private:
-  StepOps(GraphTimer& timer, uint64_t seed, Progress* progress)
-      : timer_(timer), seed_(seed), progress_(progress), recorder_(timer.backend()) {}
+  StepOps(GraphTimer& timer, const StartPlan& plan, uint64_t seed, Progress* progress)
+      : timer_(timer), plan_(plan), seed_(seed), progress_(progress), recorder_(timer.backend()) {}
   absl::Status Open(const EngineConfig& config, const std::vector<StepShape>& shapes);
-  absl::Status OpenCache(const EngineConfig& config, const AttentionLimits& limits,
-                         int64_t num_blocks);
+  absl::Status OpenCache(const AttentionLimits& limits, int64_t num_blocks);
   absl::Status UploadBatch(const StepShape& shape);
   absl::Status EnqueueSampling(const StepShape& shape);
 
   GraphTimer& timer_;
+  StartPlan plan_;
   const uint64_t seed_;
   Progress* const progress_;  // of making weights and cache
   OpRecorder recorder_;
-  ModelConfig model_;
-  DType dtype_ = DType::kBF16;
-  int32_t block_size_ = 0;
   int64_t block_table_stride_ = 0;
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<KvArena> arena_;

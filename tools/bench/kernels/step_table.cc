@@ -107,11 +107,11 @@ absl::Status MeasureSteps(GraphTimer& timer, const TableRequest& request, Json* 
   const EngineConfig& config = *request.config;
   const NamedSteps steps = StepsToMeasure(request);
   Backend& backend = timer.backend();
-  RETURN_IF_ERROR(StepOps::BytesFor(backend, config, {}).status());
+  ASSIGN_OR_RETURN(const StartPlan plan, StepOps::Plan(backend, config));
   ASSIGN_OR_RETURN(const MemoryInfo memory, backend.device().Memory());
   const FittingCases fitting =
       ChooseFitting(steps.size(), memory.free_bytes, [&](const std::vector<size_t>& indices) {
-        return *StepOps::BytesFor(backend, config, ShapesOf(steps, indices));
+        return StepOps::BytesFor(plan, ShapesOf(steps, indices));
       });
   for (const SkippedCase& skipped : fitting.skipped) {
     Skip(steps[skipped.index].first, skipped.needed_bytes, memory.free_bytes, result);
@@ -120,8 +120,8 @@ absl::Status MeasureSteps(GraphTimer& timer, const TableRequest& request, Json* 
   std::unique_ptr<StepOps> ops;
   {
     ShownProgress progress;
-    auto created = StepOps::Create(timer, config, ShapesOf(steps, fitting.chosen), request.seed,
-                                   progress.get());
+    auto created = StepOps::Create(timer, config, plan, ShapesOf(steps, fitting.chosen),
+                                   request.seed, progress.get());
     if (Interrupted()) return absl::OkStatus();
     RETURN_IF_ERROR(created.status());
     ops = *std::move(created);
@@ -140,9 +140,8 @@ absl::Status MeasureSteps(GraphTimer& timer, const TableRequest& request, Json* 
 }  // namespace
 
 constinit const KernelTable kStepTable = {.name = "steps",
+                                          .about = "each operation of a model's steps",
                                           .list = "steps",
-                                          .case_names = nullptr,
-                                          .has_rows = false,
                                           .measure = MeasureSteps};
 
 }  // namespace quire::bench

@@ -2,8 +2,8 @@
 // records when each answer's tokens came. One thread, the caller's; nothing it does blocks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +32,8 @@ struct ClientEffort {
   std::vector<double> lag_ms = {};  // of each request: sent later than it could have been
   int64_t num_connections = 0;      // that were opened
   int64_t max_in_flight = 0;
+
+  double cpu_share() const { return cpu_seconds / std::max(seconds, 1e-9); }
 };
 
 struct LoadResult {

@@ -38,6 +38,8 @@ struct RequestRecord {
   std::vector<float> logprobs, prompt_logprobs;
 
   bool got_tokens() const { return num_tokens > 0; }
+  // What its latencies count from.
+  double begin(bool from_due) const { return from_due ? scheduled : sent; }
 };
 
 }  // namespace quire::bench

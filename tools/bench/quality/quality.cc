@@ -40,7 +40,6 @@ struct QualityFlags : ServerFlags {
   std::optional<double> require, require_identical;
   bool show_wrong = false;
   std::optional<std::string> json_file, answers_file, compare_with;
-  const CLI::App* command = nullptr;
 };
 
 void AddQuestionFlags(CLI::App& command, QualityFlags* flags) {
@@ -55,8 +54,8 @@ void AddQuestionFlags(CLI::App& command, QualityFlags* flags) {
       ->capture_default_str();
   add.Count("--max-concurrency", &flags->max_concurrency, 1, 100'000, "Requests at a time")
       ->capture_default_str();
-  add.Texts("--stop", &flags->file.stop, "TEXT",
-            "Text that ends an answer, where the line does not say it; may be repeated");
+  add.Text("--stop", &flags->file.stop, "TEXT",
+           "Text that ends an answer, where the line does not say it; may be repeated");
 }
 
 void AddJudgeFlags(CLI::App& command, QualityFlags* flags) {
@@ -79,11 +78,10 @@ void AddJudgeFlags(CLI::App& command, QualityFlags* flags) {
   add.Real("--require-identical", &flags->require_identical, 0, 1,
            "Exit with 1 when a smaller share of the answers is the recorded one")
       ->type_name("SHARE");
-  AddJsonFlag(command, &flags->json_file);
+  add.Json(&flags->json_file);
 }
 
 absl::Status CheckQualityFlags(QualityFlags* flags) {
-  RETURN_IF_ERROR(CheckNothingLeft(*flags->command));
   RETURN_IF_ERROR(CheckServerFlags(flags));
   if (flags->backend == "vllm-grpc") {
     return UsageError("--backend: vllm-grpc sends no text; take quire, openai or openai-chat");
@@ -119,26 +117,24 @@ std::vector<QualityResult> AskAll(const QualityFlags& flags, const ServedTarget&
   options.model = target.model.name;
   std::vector<WorkItem> requests;
   std::vector<size_t> owners;
+  const auto ask = [&](auto take) {
+    if (requests.empty()) return;
+    const LoadResult answers =
+        Ask(flags, target.address, *MakeLoadBackend(flags.backend, options), requests);
+    for (size_t i = 0; i < owners.size(); ++i) take(answers.records[i], &results[owners[i]]);
+  };
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].kind != QualityKind::kAnswer) continue;
     requests.push_back(items[i].request);
     owners.push_back(i);
   }
   options.wants_logprobs = flags.answers_file.has_value() || flags.compare_with.has_value();
-  if (!requests.empty()) {
-    const auto backend = MakeLoadBackend(flags.backend, options);
-    const LoadResult answers = Ask(flags, target.address, *backend, requests);
-    for (size_t i = 0; i < owners.size(); ++i) TakeAnswer(answers.records[i], &results[owners[i]]);
-  }
+  ask(TakeAnswer);
   owners.clear();
   requests = ScoringRequests(items, &owners);
   options.wants_logprobs = false;
   options.wants_prompt_logprobs = true;
-  if (!requests.empty()) {
-    const auto backend = MakeLoadBackend(flags.backend, options);
-    const LoadResult scores = Ask(flags, target.address, *backend, requests);
-    for (size_t i = 0; i < owners.size(); ++i) TakeScore(scores.records[i], &results[owners[i]]);
-  }
+  ask(TakeScore);
   return results;
 }
 
@@ -180,11 +176,7 @@ absl::Status Judge(const QualityFlags& flags, const QualityReport& report,
 
 nlohmann::ordered_json DescribeRun(const QualityFlags& flags, const ServedModel& model,
                                    size_t num_items) {
-  nlohmann::ordered_json json = RunJson("quality");
-  json["backend"] = flags.backend;
-  json["target"] = flags.target;
-  json["model_id"] = model.name;
-  for (const auto& [label, text] : model.lines) json["served"][label] = text;
+  nlohmann::ordered_json json = TargetJson("quality", flags, model);
   json["dataset_path"] = flags.path;
   json["num_items"] = num_items;
   json["interrupted"] = Interrupted();
@@ -201,12 +193,9 @@ absl::Status Quality(QualityFlags& flags) {
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
   ASSIGN_OR_RETURN(const auto answers_file, OpenResultFile("--save-answers", flags.answers_file));
   ASSIGN_OR_RETURN(const ServedTarget target, OpenTarget(flags));
-  RunHeader header = {
-      .command = "quality",
-      .what = absl::StrCat(Counted(std::ssize(items), "item"), " of ", flags.path, ", greedy"),
-      .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
-  header.lines.insert(header.lines.end(), target.model.lines.begin(), target.model.lines.end());
-  Print(header);
+  Print(TargetHeader(
+      "quality", absl::StrCat(Counted(std::ssize(items), "item"), " of ", flags.path, ", greedy"),
+      flags, target.model));
 
   const std::vector<QualityResult> results = AskAll(flags, target, items);
   const QualityReport report = MakeQualityReport(items, results, flags.match);
@@ -244,7 +233,6 @@ Command AddQuality(CLI::App& app) {
       "  quire-bench quality --dataset-path texts.jsonl --backend openai --base-url "
       "http://127.0.0.1:8080");
   const auto flags = std::make_shared<QualityFlags>();
-  flags->command = command->allow_extras();
   AddServerFlags(*command, flags.get());
   AddQuestionFlags(*command, flags.get());
   AddJudgeFlags(*command, flags.get());

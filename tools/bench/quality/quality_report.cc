@@ -52,10 +52,6 @@ void Add(const QualityItem& item, const QualityResult& result, bool is_right, Ta
   }
 }
 
-double Share(int64_t part, int64_t whole) {
-  return static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
-}
-
 double Perplexity(const TaskScore& score) {
   return std::exp(-score.log_likelihood / static_cast<double>(score.num_tokens));
 }
@@ -106,6 +102,10 @@ void AddRow(const std::string& task, const TaskScore& score, std::string* text) 
 }
 
 }  // namespace
+
+double Share(int64_t part, int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
+}
 
 double TaskScore::ShareRight() const {
   return Share(num_right + num_chosen, num_answers + num_choices);

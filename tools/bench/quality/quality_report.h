@@ -33,6 +33,8 @@ std::vector<WorkItem> ScoringRequests(const std::vector<QualityItem>& items,
 void TakeAnswer(const RequestRecord& record, QualityResult* result);
 void TakeScore(const RequestRecord& record, QualityResult* result);
 
+double Share(int64_t part, int64_t whole);  // 0 of nothing
+
 struct TaskScore {
   // kAnswer, with answers.
   int64_t num_answers = 0, num_right = 0;

@@ -116,10 +116,7 @@ absl::StatusOr<std::vector<QualityResult>> ReadRecordedAnswers(
   return recorded;
 }
 
-double AnswerComparison::ShareIdentical() const {
-  return static_cast<double>(num_identical) /
-         static_cast<double>(std::max<int64_t>(num_compared, 1));
-}
+double AnswerComparison::ShareIdentical() const { return Share(num_identical, num_compared); }
 
 AnswerComparison Compare(const std::vector<QualityItem>& items,
                          const std::vector<QualityResult>& recorded,
@@ -150,14 +147,13 @@ AnswerComparison Compare(const std::vector<QualityItem>& items,
 nlohmann::ordered_json ToJson(const AnswerComparison& comparison) {
   std::vector<double> divergences(comparison.divergences.begin(), comparison.divergences.end());
   const Distribution differences(comparison.logprob_differences);
-  const double num_compared = static_cast<double>(std::max<int64_t>(comparison.num_compared, 1));
-  Json json = {{"num_compared", comparison.num_compared},
-               {"num_missing", comparison.num_missing},
-               {"num_identical", comparison.num_identical},
-               {"share_identical", comparison.ShareIdentical()},
-               {"first_tokens", comparison.first_tokens},
-               {"share_first_tokens_identical",
-                static_cast<double>(comparison.num_begin_alike) / num_compared}};
+  Json json = {
+      {"num_compared", comparison.num_compared},
+      {"num_missing", comparison.num_missing},
+      {"num_identical", comparison.num_identical},
+      {"share_identical", comparison.ShareIdentical()},
+      {"first_tokens", comparison.first_tokens},
+      {"share_first_tokens_identical", Share(comparison.num_begin_alike, comparison.num_compared)}};
   if (!divergences.empty()) {
     json["median_first_divergence"] = Distribution(divergences).Percentile(50);
     json["min_first_divergence"] = *std::min_element(divergences.begin(), divergences.end());

@@ -120,35 +120,15 @@ Json RequestsJson(const SavedRun& run) {
   return columns;
 }
 
-const char* KindName(ResultKind kind) {
-  switch (kind) {
-    case ResultKind::kRun:
-      return "run";
-    case ResultKind::kSweep:
-      return "sweep";
-    case ResultKind::kStartup:
-      return "startup";
-    case ResultKind::kKernels:
-      return "kernels";
-    case ResultKind::kTimeline:
-      return "timeline";
-    case ResultKind::kQuality:
-      return "quality";
-  }
-  return "";
-}
-
 }  // namespace
 
 Json ReportData(const std::vector<NamedResult>& results, Progress* progress) {
   Json list = Json::array();
   Runs runs;
   for (const NamedResult& one : results) {
-    Json json = {{"name", one.name},
-                 {"kind", KindName(one.kind)},
-                 {"colour", list.size()},
-                 {"json", one.run.json()}};
-    if (one.kind == ResultKind::kRun) {
+    Json json = {
+        {"name", one.name}, {"kind", one.kind}, {"colour", list.size()}, {"json", one.run.json()}};
+    if (one.kind == "run") {
       runs.push_back(&one.run);
       json["doubts"] = DoubtsOf(one.run);
       json["why_no_requests"] = one.run.why_no_requests;

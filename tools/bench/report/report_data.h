@@ -15,8 +15,8 @@ inline constexpr size_t kMostResults = 8;  // as many as the page has colours
 
 struct NamedResult {
   std::string name;
-  ResultKind kind = ResultKind::kRun;
-  SavedRun run = {};  // of other kinds only its path and its JSON
+  std::string kind = "run";  // as KindOf has it
+  SavedRun run = {};         // of other kinds only its path and its JSON
 };
 
 // The best of several is marked where `compare` calls it clear, which takes a while: `progress`, if

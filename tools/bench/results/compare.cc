@@ -28,7 +28,6 @@ struct CompareFlags {
   int64_t num_resamples = 2000;
   uint64_t seed = 0;
   std::optional<std::string> json_file;
-  const CLI::App* command = nullptr;
 };
 
 absl::Status ChooseSides(CompareFlags* flags) {
@@ -80,7 +79,6 @@ absl::Status JudgeAll(const std::vector<Bound>& bounds, const std::vector<Compar
 }
 
 absl::Status RunCompare(CompareFlags& flags) {
-  RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
   RETURN_IF_ERROR(ChooseSides(&flags));
   std::vector<Bound> bounds;
   ComparisonOptions options = {.num_resamples = flags.num_resamples, .seed = flags.seed};
@@ -137,29 +135,20 @@ Command AddCompare(CLI::App& app) {
       "'output_throughput<-3%'\n"
       "  quire-bench compare a1.json a2.json a3.json --against b1.json b2.json b3.json");
   const auto flags = std::make_shared<CompareFlags>();
-  flags->command = command->allow_extras();
-  command
-      ->add_option(
-          "files", flags->files,
-          "Results of serve, throughput or latency, or of vLLM's bench serve: A and B, or all of A")
-      ->required()
-      ->type_name("FILE");
   FlagGroup add(*command);
-  add.Texts("--against", &flags->against, "FILE", "Files of B, where there are several of a side");
-  command
-      ->add_option("--fail-if", flags->fail_if,
-                   "Exit with 1 when this holds, such as p99_ttft_ms>+5%, output_throughput<-3% or "
-                   "p99_ttft_ms>200; "
-                   "may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("BOUND");
+  add.Text(
+         "files", &flags->files, "FILE",
+         "Results of serve, throughput or latency, or of vLLM's bench serve: A and B, or all of A")
+      ->required();
+  add.Text("--against", &flags->against, "FILE", "Files of B, where there are several of a side");
+  add.Text("--fail-if", &flags->fail_if, "BOUND",
+           "Exit with 1 when this holds, such as p99_ttft_ms>+5%, output_throughput<-3% or "
+           "p99_ttft_ms>200; may be repeated")
+      ->allow_extra_args(false);
   add.Count("--num-resamples", &flags->num_resamples, 100, 1'000'000, "Draws of the requests")
       ->capture_default_str();
-  command->add_option("--seed", flags->seed, "Of the draws")
-      ->check(SeedNumber())
-      ->type_name("N")
-      ->capture_default_str();
-  AddJsonFlag(*command, &flags->json_file);
+  add.Seed("--seed", &flags->seed, "Of the draws")->capture_default_str();
+  add.Json(&flags->json_file);
   return [flags] { return Finish(RunCompare(*flags)); };
 }
 

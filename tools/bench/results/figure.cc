@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
+#include "tools/bench/serve/serve_report.h"
 
 namespace quire::bench {
 
@@ -36,15 +37,9 @@ bool ParseStatistic(absl::string_view text, Figure* figure) {
          figure->percent >= 0 && figure->percent <= 100;
 }
 
-// Sums the parts of a request's good behaviour that the run was asked about.
 bool IsGood(const SavedRun& run, const SavedRequest& request) {
-  for (const auto& [metric, most_ms] : run.goodput) {
-    const double ms = metric == "ttft"   ? request.ttft_ms
-                      : metric == "tpot" ? request.tpot_ms.value_or(0)
-                                         : request.e2el_ms.value_or(0);
-    if (ms > most_ms) return false;
-  }
-  return request.e2el_ms.has_value();
+  return request.e2el_ms.has_value() &&
+         KeepsBounds(run.goodput, request.ttft_ms, request.tpot_ms.value_or(0), *request.e2el_ms);
 }
 
 // Mean, median, deviation, then other percentiles.

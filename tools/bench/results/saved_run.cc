@@ -12,6 +12,7 @@
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
+#include "tools/bench/serve/serve_report.h"
 
 namespace quire::bench {
 
@@ -22,13 +23,6 @@ using Json = nlohmann::ordered_json;
 absl::Status BadFile(const std::string& path, const std::string& what) {
   return WithExitCode(kNoInput, absl::InvalidArgumentError(absl::StrCat(path, ": ", what)));
 }
-
-// Of those that are no runs.
-constexpr std::pair<const char*, ResultKind> kCommands[] = {{"sweep", ResultKind::kSweep},
-                                                            {"startup", ResultKind::kStartup},
-                                                            {"kernels", ResultKind::kKernels},
-                                                            {"timeline", ResultKind::kTimeline},
-                                                            {"quality", ResultKind::kQuality}};
 
 bool IsFinite(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
 
@@ -51,81 +45,64 @@ bool NestsTooDeep(const std::string& text) {
   return false;
 }
 
-// One of the lists that --save-detailed adds, each as long as the others; none: all are `missing`.
-class Column {
- public:
-  static absl::StatusOr<Column> Find(const std::string& path, const Json& json,
-                                     const std::string& key, size_t size) {
-    if (!json.contains(key)) return Column(nullptr);
-    const Json& list = json[key];
-    if (!list.is_array() || list.size() != size) {
+// The lists that --save-detailed adds, each as long as the others; null where there is none.
+struct Columns {
+  const Json *ttfts, *itls, *latencies, *start_times, *queue_times, *input_lens, *output_lens,
+      *errors, *outcomes;
+};
+
+// An error where one of them is none.
+absl::StatusOr<Columns> FindColumns(const std::string& path, const Json& json) {
+  const size_t size = json["ttfts"].size();
+  for (const char* key : kDetailKeys) {
+    if (json.contains(key) && (!json[key].is_array() || json[key].size() != size)) {
       return BadFile(
           path, absl::StrCat("\"", key, "\" is no list of ", size, " values, as \"ttfts\" is"));
     }
-    return Column(&list);
   }
+  const auto find = [&](const char* key) { return json.contains(key) ? &json[key] : nullptr; };
+  return Columns{find("ttfts"),       find("itls"),        find("latencies"),
+                 find("start_times"), find("queue_times"), find("input_lens"),
+                 find("output_lens"), find("errors"),      find("outcomes")};
+}
 
-  bool exists() const { return list_ != nullptr; }
-  double Number(size_t i, double missing) const {
-    return exists() && IsFinite((*list_)[i]) ? (*list_)[i].get<double>() : missing;
+double NumberOf(const Json* column, size_t i, double missing) {
+  return column != nullptr && IsFinite((*column)[i]) ? (*column)[i].get<double>() : missing;
+}
+
+std::string TextOf(const Json* column, size_t i) {
+  return column != nullptr && (*column)[i].is_string() ? (*column)[i].get<std::string>() : "";
+}
+
+std::vector<float> MsOf(const Json* column, size_t i) {
+  std::vector<float> numbers;
+  if (column == nullptr || !(*column)[i].is_array()) return numbers;
+  for (const Json& value : (*column)[i]) {
+    if (IsFinite(value)) numbers.push_back(static_cast<float>(1000 * value.get<double>()));
   }
-  std::string Text(size_t i) const {
-    return exists() && (*list_)[i].is_string() ? (*list_)[i].get<std::string>() : "";
-  }
-  std::vector<float> NumbersMs(size_t i) const {
-    std::vector<float> numbers;
-    if (!exists() || !(*list_)[i].is_array()) return numbers;
-    for (const Json& value : (*list_)[i]) {
-      if (IsFinite(value)) numbers.push_back(static_cast<float>(1000 * value.get<double>()));
-    }
-    return numbers;
-  }
-
- private:
-  explicit Column(const Json* list) : list_(list) {}
-  const Json* list_;
-};
-
-struct Columns {
-  Column ttfts, itls, latencies, start_times, queue_times, input_lens, output_lens, errors,
-      outcomes;
-};
-
-absl::StatusOr<Columns> FindColumns(const std::string& path, const Json& json, size_t size) {
-  const auto find = [&](const char* key) { return Column::Find(path, json, key, size); };
-  ASSIGN_OR_RETURN(const Column ttfts, find("ttfts"));
-  ASSIGN_OR_RETURN(const Column itls, find("itls"));
-  ASSIGN_OR_RETURN(const Column latencies, find("latencies"));
-  ASSIGN_OR_RETURN(const Column start_times, find("start_times"));
-  ASSIGN_OR_RETURN(const Column queue_times, find("queue_times"));
-  ASSIGN_OR_RETURN(const Column input_lens, find("input_lens"));
-  ASSIGN_OR_RETURN(const Column output_lens, find("output_lens"));
-  ASSIGN_OR_RETURN(const Column errors, find("errors"));
-  ASSIGN_OR_RETURN(const Column outcomes, find("outcomes"));
-  return Columns{ttfts,      itls,        latencies, start_times, queue_times,
-                 input_lens, output_lens, errors,    outcomes};
+  return numbers;
 }
 
 // `from_due`: the run's latencies count from when a request was due.
 SavedRequest MakeRequest(const Columns& columns, size_t i, bool from_due) {
   SavedRequest request;
-  const double ttft = columns.ttfts.Number(i, 0);
-  request.itl_ms = columns.itls.NumbersMs(i);
+  const double ttft = NumberOf(columns.ttfts, i, 0);
+  request.itl_ms = MsOf(columns.itls, i);
   double decode_ms = 0;
   for (const float gap_ms : request.itl_ms) decode_ms += gap_ms;
-  const double latency = columns.latencies.Number(i, ttft + decode_ms / 1000);
-  request.queue_ms = 1000 * columns.queue_times.Number(i, 0);
+  const double latency = NumberOf(columns.latencies, i, ttft + decode_ms / 1000);
+  request.queue_ms = 1000 * NumberOf(columns.queue_times, i, 0);
   const double waited_ms = from_due ? request.queue_ms : 0;
-  request.start = columns.start_times.Number(i, 0);
+  request.start = NumberOf(columns.start_times, i, 0);
   request.first_token = request.start + ttft;
   request.end = request.start + latency;
   request.ttft_ms = 1000 * ttft + waited_ms;
-  request.input_tokens = columns.input_lens.Number(i, 0);
-  request.output_tokens = columns.output_lens.Number(i, 0);
-  request.error = columns.errors.Text(i);
+  request.input_tokens = NumberOf(columns.input_lens, i, 0);
+  request.output_tokens = NumberOf(columns.output_lens, i, 0);
   request.got_tokens = ttft > 0;
-  const bool completed = columns.outcomes.exists() ? columns.outcomes.Text(i) == "completed"
-                                                   : request.got_tokens && request.error.empty();
+  const bool completed = columns.outcomes != nullptr
+                             ? TextOf(columns.outcomes, i) == "completed"
+                             : request.got_tokens && TextOf(columns.errors, i).empty();
   if (!completed) return request;
   request.e2el_ms = 1000 * latency + waited_ms;
   if (request.output_tokens > 1 && !request.itl_ms.empty())
@@ -164,13 +141,13 @@ absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
   return documents;
 }
 
-ResultKind KindOf(const Json& json) {
+std::string KindOf(const Json& json) {
   const std::string command = TextAt(json, "command");
-  if (json.contains("points")) return ResultKind::kSweep;
-  for (const auto& [name, kind] : kCommands) {
-    if (command == name) return kind;
+  if (json.contains("points")) return "sweep";
+  for (const char* kind : {"sweep", "startup", "kernels", "timeline", "quality"}) {
+    if (command == kind) return kind;
   }
-  return ResultKind::kRun;
+  return "run";
 }
 
 absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, Json json) {
@@ -189,7 +166,7 @@ absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, Json json) {
   }
   if (!json["ttfts"].is_array()) return BadFile(path, "\"ttfts\" is no list");
   const size_t size = json["ttfts"].size();
-  ASSIGN_OR_RETURN(const Columns columns, FindColumns(path, json, size));
+  ASSIGN_OR_RETURN(const Columns columns, FindColumns(path, json));
   const bool from_due = TextAt(json, "latencies_from") == "due";
   run.requests.reserve(size);
   for (size_t i = 0; i < size; ++i) run.requests.push_back(MakeRequest(columns, i, from_due));
@@ -202,10 +179,7 @@ absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, Json json) {
     request.end -= first;
   }
   // They are in `requests` now, and may be most of the file.
-  for (const char* key : {"ttfts", "itls", "latencies", "start_times", "queue_times", "input_lens",
-                          "output_lens", "generated_texts", "errors", "outcomes"}) {
-    json.erase(key);
-  }
+  for (const char* key : kDetailKeys) json.erase(key);
   run.document = std::make_shared<const Json>(std::move(json));
   return run;
 }
@@ -214,10 +188,8 @@ absl::StatusOr<std::vector<SavedRun>> ReadSavedRuns(const std::string& path) {
   ASSIGN_OR_RETURN(std::vector<Json> documents, ReadJsonFile(path));
   std::vector<SavedRun> runs;
   for (Json& json : documents) {
-    const ResultKind kind = KindOf(json);
-    for (const auto& [name, its_kind] : kCommands) {
-      if (kind != its_kind) continue;
-      return BadFile(path, absl::StrCat("this is a result of ", name,
+    if (const std::string kind = KindOf(json); kind != "run") {
+      return BadFile(path, absl::StrCat("this is a result of ", kind,
                                         ", which has no requests to compare; quire-bench report "
                                         "shows several side by side"));
     }

@@ -28,7 +28,6 @@ struct SavedRequest {
   std::vector<float> itl_ms = {};
   double input_tokens = 0, output_tokens = 0;
   bool got_tokens = false;
-  std::string error = {};
 };
 
 struct SavedRun {
@@ -46,10 +45,8 @@ struct SavedRun {
 // error (exit code 66) names the file.
 absl::StatusOr<std::vector<nlohmann::ordered_json>> ReadJsonFile(const std::string& path);
 
-enum class ResultKind : uint8_t { kRun, kSweep, kStartup, kKernels, kTimeline, kQuality };
-
-// What its "command" says; a run's where that is of no other kind.
-ResultKind KindOf(const nlohmann::ordered_json& json);
+// "sweep", "startup", "kernels", "timeline" or "quality", as its "command" says; else "run".
+std::string KindOf(const nlohmann::ordered_json& json);
 
 // The error (exit code 66) names file and key.
 absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, nlohmann::ordered_json json);

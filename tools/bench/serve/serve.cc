@@ -42,10 +42,9 @@ void PrintRun(const ServeFlags& flags, const ServedTarget& target,
   if (flags.load.max_concurrency > 0) {
     absl::StrAppend(&arrivals, ", at most ", flags.load.max_concurrency, " at a time");
   }
-  RunHeader header = {.command = "serve",
-                      .what = absl::StrCat(DatasetText(flags.dataset, items), ", ", arrivals),
-                      .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
-  header.lines.insert(header.lines.end(), target.model.lines.begin(), target.model.lines.end());
+  RunHeader header =
+      TargetHeader("serve", absl::StrCat(DatasetText(flags.dataset, items), ", ", arrivals), flags,
+                   target.model);
   header.lines.emplace_back("sampling", SamplingText(flags.server.sampling));
   header.lines.emplace_back("seed", SeedText(flags.load.seed));
   Print(header);

@@ -4,8 +4,6 @@
 #include <limits>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
@@ -52,37 +50,30 @@ void AddLoadFlags(CLI::App& command, ServeFlags* flags) {
 }
 
 void AddResultFlags(CLI::App& command, ServeFlags* flags) {
-  constexpr char kResults[] = "Results";
-  FlagGroup add(command, kResults);
-  command
-      .add_option("--percentile-metrics", flags->metrics,
-                  "Of ttft,tpot,itl,e2el,client_queue_time (default: all)")
+  FlagGroup add(command, "Results");
+  add.OneOf("--percentile-metrics", &flags->report.metrics, flags->report.metrics,
+            "Of ttft,tpot,itl,e2el,client_queue_time (default: all)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"ttft", "tpot", "itl", "e2el", "client_queue_time"}))
-      ->type_name("LIST")
-      ->group(kResults);
-  command.add_option("--metric-percentiles", flags->percentiles, "In the file (default: 99)")
+      ->type_name("LIST");
+  add.Real("--metric-percentiles", &flags->report.percentiles, 0, 100, "In the file (default: 99)")
       ->delimiter(',')
-      ->check(RealFrom(0, 100))
-      ->type_name("LIST")
-      ->group(kResults);
-  add.Texts("--goodput", &flags->goodput, "METRIC:MS",
-            "Bounds in ms that make a request a good one: ttft:MS tpot:MS e2el:MS");
-  AddJsonFlag(command, &flags->json_file);
+      ->type_name("LIST");
+  add.Text("--goodput", &flags->goodput, "METRIC:MS",
+           "Bounds in ms that make a request a good one: ttft:MS tpot:MS e2el:MS");
+  add.Json(&flags->json_file);
   add.Text("--save-dataset", &flags->dataset_file, "FILE",
            "Write the requests and their times, which --trace-file sends again");
   add.Switch("--save-result", &flags->save_result,
              "Write the same JSON under the name that vLLM's benchmark would give it");
-  AddSaveDetailedFlag(command, &flags->save_detailed);
-  command.get_option("--save-detailed")->group(kResults);
+  add.SaveDetailed(&flags->save_detailed);
   add.Text("--result-dir", &flags->result_dir, "FOLDER",
            "Folder of --save-result (default: this one)");
   add.Text("--result-filename", &flags->result_filename, "NAME", "Name of --save-result's file");
   add.Switch("--append-result", &flags->append_result,
              "--save-result's file keeps what it has and gets a line more");
-  add.Text("--label", &flags->label, "", "Kept in the file, and in its name");
-  add.Texts("--metadata", &flags->metadata_texts, "KEY=VALUE",
-            "KEY=VALUE kept in the file; may be repeated");
+  add.Text("--label", &flags->label, "TEXT", "Kept in the file, and in its name");
+  add.Text("--metadata", &flags->metadata_texts, "KEY=VALUE",
+           "KEY=VALUE kept in the file; may be repeated");
 }
 
 bool MayHaveConversations(const DatasetFlags& flags) {
@@ -135,15 +126,6 @@ absl::Status CheckServeFlags(ServeFlags* flags) {
   }
   flags->report.from_due = has_rate || flags->dataset.is_timed();
   ASSIGN_OR_RETURN(flags->report.goodput, ParseGoodput(flags->goodput));
-  if (!flags->metrics.empty()) flags->report.metrics = flags->metrics;
-  if (!flags->percentiles.empty()) flags->report.percentiles.clear();
-  for (const std::string& text : flags->percentiles) {
-    double percent = 0;
-    if (!absl::SimpleAtod(text, &percent)) {  // RealFrom has checked it
-      return UsageError(absl::StrCat("--metric-percentiles: \"", text, "\" is no number"));
-    }
-    flags->report.percentiles.push_back(percent);
-  }
   const bool names_file = !flags->result_dir.empty() || !flags->result_filename.empty();
   if (names_file && !flags->save_result) {
     return UsageError("--result-dir and --result-filename go with --save-result");

@@ -35,7 +35,7 @@ struct ServeFlags : ServerFlags {
   std::vector<std::pair<std::string, std::string>> metadata;
 
   // As they were written; CheckServeFlags reads them.
-  std::vector<std::string> goodput, metadata_texts, metrics, percentiles;
+  std::vector<std::string> goodput, metadata_texts;
   double deadline_ms = 0;
   const CLI::App* command = nullptr;
 };

@@ -18,24 +18,9 @@ namespace {
 
 constexpr size_t kMaxProblems = 8;  // that are told apart
 
-double BeginOf(const RequestRecord& record, const ReportOptions& options) {
-  return options.from_due ? record.scheduled : record.sent;
-}
-
-bool IsGood(const RequestRecord& record, double tpot_ms, const ReportOptions& options) {
-  const double begin = BeginOf(record, options);
-  for (const auto& [metric, most_ms] : options.goodput) {
-    const double ms = metric == "ttft"   ? 1000 * (record.first_token - begin)
-                      : metric == "tpot" ? tpot_ms
-                                         : 1000 * (record.ended - begin);
-    if (ms > most_ms) return false;
-  }
-  return true;
-}
-
 // A request that completed, or had got tokens when it was cancelled.
 void AddSamples(const RequestRecord& record, const ReportOptions& options, ServeReport* report) {
-  const double begin = BeginOf(record, options);
+  const double begin = record.begin(options.from_due);
   report->prompt_tokens += record.prompt_tokens;
   report->cached_tokens += record.cached_tokens;
   report->ttft_ms.push_back(1000 * (record.first_token - begin));
@@ -54,7 +39,9 @@ void AddSamples(const RequestRecord& record, const ReportOptions& options, Serve
               static_cast<double>(record.completion_tokens - 1);
     report->tpot_ms.push_back(tpot_ms);
   }
-  report->num_good += IsGood(record, tpot_ms, options) ? 1 : 0;
+  const bool is_good =
+      KeepsBounds(options.goodput, report->ttft_ms.back(), tpot_ms, report->e2el_ms.back());
+  report->num_good += is_good ? 1 : 0;
 }
 
 // Tokens that came within one second of the run's clock.
@@ -94,26 +81,22 @@ const char* LabelOf(const std::string& metric) {
   return metric == "e2el" ? "end to end" : "queued in the client";
 }
 
-const char* OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kUnsent:
-      return "unsent";
-    case Outcome::kCompleted:
-      return "completed";
-    case Outcome::kFailed:
-      return "failed";
-    case Outcome::kInterrupted:
-      return "unfinished";
-    case Outcome::kAbandoned:
-      return "abandoned";
-    case Outcome::kTimedOut:
-      return "timed_out";
-  }
-  return "";
+// By Outcome: its name in the file, and how often it came.
+struct OutcomeKind {
+  const char* name;
+  int64_t ServeReport::*count;
+};
+constexpr OutcomeKind kOutcomes[] = {
+    {"unsent", &ServeReport::num_unsent},       {"completed", &ServeReport::num_completed},
+    {"failed", &ServeReport::num_failed},       {"unfinished", &ServeReport::num_interrupted},
+    {"abandoned", &ServeReport::num_abandoned}, {"timed_out", &ServeReport::num_timed_out}};
+
+const OutcomeKind& OutcomeKindOf(Outcome outcome) {
+  return kOutcomes[static_cast<size_t>(outcome)];
 }
 
 void CountProblem(const std::string& problem, ServeReport* report) {
-  if (report->num_failed++ == 0) report->first_problem = problem;
+  if (report->problems.empty()) report->first_problem = problem;
   for (auto& [text, count] : report->problems) {
     if (text != problem) continue;
     ++count;
@@ -124,9 +107,15 @@ void CountProblem(const std::string& problem, ServeReport* report) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseGoodput(
-    const std::vector<std::string>& bounds) {
-  std::vector<std::pair<std::string, double>> parsed;
+bool KeepsBounds(const GoodputBounds& bounds, double ttft_ms, double tpot_ms, double e2el_ms) {
+  return std::all_of(bounds.begin(), bounds.end(), [&](const auto& bound) {
+    const auto& [metric, most_ms] = bound;
+    return (metric == "ttft" ? ttft_ms : metric == "tpot" ? tpot_ms : e2el_ms) <= most_ms;
+  });
+}
+
+absl::StatusOr<GoodputBounds> ParseGoodput(const std::vector<std::string>& bounds) {
+  GoodputBounds parsed;
   for (const std::string& bound : bounds) {
     const size_t colon = bound.find(':');
     const std::string metric = bound.substr(0, colon);
@@ -147,33 +136,19 @@ ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& optio
   double begin = 0, end = 0;
   bool has_begun = false;
   for (const RequestRecord& record : result.records) {
-    if (record.outcome == Outcome::kUnsent) {
-      ++report.num_unsent;
-      continue;
-    }
-    begin = has_begun ? std::min(begin, BeginOf(record, options)) : BeginOf(record, options);
+    ++(report.*OutcomeKindOf(record.outcome).count);
+    if (record.outcome == Outcome::kUnsent) continue;
+    const double its_begin = record.begin(options.from_due);
+    begin = has_begun ? std::min(begin, its_begin) : its_begin;
     has_begun = true;
     end = std::max(end, record.ended);
-    switch (record.outcome) {
-      case Outcome::kUnsent:
-        break;
-      case Outcome::kCompleted:
-        ++report.num_completed;
-        report.num_uncounted += record.is_counted && record.prompt_tokens > 0 ? 0 : 1;
-        report.num_stopped += record.has_stopped ? 1 : 0;
-        break;
-      case Outcome::kFailed:
-        CountProblem(record.problem, &report);
-        continue;
-      case Outcome::kInterrupted:
-        ++report.num_interrupted;
-        break;
-      case Outcome::kAbandoned:
-        ++report.num_abandoned;
-        break;
-      case Outcome::kTimedOut:
-        ++report.num_timed_out;
-        break;
+    if (record.outcome == Outcome::kFailed) {
+      CountProblem(record.problem, &report);
+      continue;
+    }
+    if (record.outcome == Outcome::kCompleted) {
+      report.num_uncounted += record.is_counted && record.prompt_tokens > 0 ? 0 : 1;
+      report.num_stopped += record.has_stopped ? 1 : 0;
     }
     if (record.got_tokens()) AddSamples(record, options, &report);
   }
@@ -201,12 +176,6 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
                               const ReportOptions& options) {
   nlohmann::ordered_json json = {
       {"duration", report.seconds},
-      {"completed", report.num_completed},
-      {"failed", report.num_failed},
-      {"abandoned", report.num_abandoned},
-      {"timed_out", report.num_timed_out},
-      {"unfinished", report.num_interrupted},
-      {"unsent", report.num_unsent},
       {"uncounted", report.num_uncounted},
       {"stopped", report.num_stopped},
       {"total_input_tokens", report.prompt_tokens},
@@ -219,6 +188,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
       {"max_output_tokens_per_s", report.max_output_tokens_per_s},
       {"max_concurrent_requests", effort.max_in_flight},
       {"latencies_from", options.from_due ? "due" : "sent"}};
+  for (const auto& [name, count] : kOutcomes) json[name] = report.*count;
   if (!options.goodput.empty()) json["request_goodput"] = PerSecond(report.num_good, report);
   for (const auto& [metric, most_ms] : options.goodput) json["goodput"][metric] = most_ms;
   for (const std::string& metric : options.metrics) {
@@ -234,7 +204,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
     json["problems"].push_back({{"problem", text}, {"count", count}});
   }
   const Distribution lag(effort.lag_ms);
-  json["client"] = {{"cpu_share", effort.cpu_seconds / std::max(effort.seconds, 1e-9)},
+  json["client"] = {{"cpu_share", effort.cpu_share()},
                     {"connections", effort.num_connections},
                     {"mean_lag_ms", lag.Mean()},
                     {"p99_lag_ms", lag.Percentile(99)}};
@@ -243,10 +213,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
 
 nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
   nlohmann::ordered_json json;
-  for (const char* key : {"input_lens", "output_lens", "ttfts", "itls", "latencies", "start_times",
-                          "queue_times", "generated_texts", "errors", "outcomes"}) {
-    json[key] = nlohmann::ordered_json::array();
-  }
+  for (const char* key : kDetailKeys) json[key] = nlohmann::ordered_json::array();
   for (const RequestRecord& record : records) {
     if (record.outcome == Outcome::kUnsent) continue;
     json["input_lens"].push_back(record.prompt_tokens);
@@ -260,7 +227,7 @@ nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
     json["queue_times"].push_back(record.sent - record.scheduled);
     json["generated_texts"].push_back(record.text);
     json["errors"].push_back(record.problem);
-    json["outcomes"].push_back(OutcomeName(record.outcome));
+    json["outcomes"].push_back(OutcomeKindOf(record.outcome).name);
   }
   return json;
 }
@@ -293,7 +260,7 @@ std::string ToText(const ServeReport& report, const ReportOptions& options) {
     const std::vector<double>& samples = SamplesOf(report, metric);
     const bool tells_nothing = metric == "client_queue_time" && !options.from_due;
     if (!tells_nothing) {
-      absl::StrAppend(&text, SummaryRow(LabelOf(metric), Summarize(samples)), "\n");
+      absl::StrAppend(&text, SummaryRow(LabelOf(metric), Distribution(samples)), "\n");
     }
   }
   for (const auto& [problem, times] : report.problems) {
@@ -303,7 +270,7 @@ std::string ToText(const ServeReport& report, const ReportOptions& options) {
 }
 
 std::string ClientWarning(const ClientEffort& effort) {
-  const double share = effort.cpu_seconds / std::max(effort.seconds, 1e-9);
+  const double share = effort.cpu_share();
   const double lag_ms = Distribution(effort.lag_ms).Percentile(99);
   if (!IsBottleneck(share, lag_ms)) return "";
   return absl::StrFormat(

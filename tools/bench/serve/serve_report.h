@@ -12,6 +12,11 @@
 
 namespace quire::bench {
 
+// Upper bounds in ms of "ttft", "tpot" and "e2el" for a request to be a good one.
+using GoodputBounds = std::vector<std::pair<std::string, double>>;
+
+bool KeepsBounds(const GoodputBounds& bounds, double ttft_ms, double tpot_ms, double e2el_ms);
+
 // How a run is to be judged.
 struct ReportOptions {
   // Latencies count from when a request was due, not from when a place was free for it: else a
@@ -20,13 +25,11 @@ struct ReportOptions {
   bool from_due = false;
   std::vector<std::string> metrics = {"ttft", "tpot", "itl", "e2el", "client_queue_time"};
   std::vector<double> percentiles = {99};
-  // Upper bounds in ms of ttft, tpot and e2el for a request to be a good one; none: not asked for.
-  std::vector<std::pair<std::string, double>> goodput = {};
+  GoodputBounds goodput = {};  // none: not asked for
 };
 
 // "ttft:200 tpot:50" as ReportOptions::goodput. An error (exit code 64) for anything else.
-absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseGoodput(
-    const std::vector<std::string>& bounds);
+absl::StatusOr<GoodputBounds> ParseGoodput(const std::vector<std::string>& bounds);
 
 struct ServeReport {
   // Samples of all requests that got tokens; tpot and e2el only of those that completed.
@@ -58,7 +61,10 @@ void AddLatencies(const std::string& metric, std::vector<double> samples,
 
 nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& effort,
                               const ReportOptions& options);
-// Of every request, what --save-detailed adds.
+// Of every request, what --save-detailed adds: a list for each key.
+inline constexpr const char* kDetailKeys[] = {
+    "input_lens",  "output_lens", "ttfts",           "itls",   "latencies",
+    "start_times", "queue_times", "generated_texts", "errors", "outcomes"};
 nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records);
 std::string ToText(const ServeReport& report, const ReportOptions& options);
 

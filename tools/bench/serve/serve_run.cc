@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "engine/json/parse_json.h"
 #include "kernels/base/clock.h"
@@ -12,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/json_values.h"
 #include "tools/bench/run_header.h"
 #include "tools/bench/serve/prompt_words.h"
 #include "tools/bench/serve/turn_report.h"
@@ -21,17 +21,16 @@ namespace quire::bench {
 
 namespace {
 
+// As vLLM's benchmark has it: "20261129-160000".
+std::string DateText() { return absl::FormatTime("%Y%m%d-%H%M%S", WallNow(), absl::UTCTimeZone()); }
+
 nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& model,
                                    const std::vector<WorkItem>& items) {
-  nlohmann::ordered_json json = RunJson("serve");
-  json["date"] = absl::FormatTime("%Y%m%d-%H%M%S", WallNow(), absl::UTCTimeZone());
-  json["backend"] = flags.backend;
+  nlohmann::ordered_json json = TargetJson("serve", flags, model);
+  json["date"] = DateText();
   json["endpoint_type"] = flags.backend;
-  json["target"] = flags.target;
   json["label"] =
       flags.label.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(flags.label);
-  json["model_id"] = model.name;
-  for (const auto& [label, text] : model.lines) json["served"][label] = text;
   json["num_prompts"] = items.size();
   json["seed"] = flags.load.seed;
   json["workload"] = DatasetJson(flags.dataset, items);
@@ -145,9 +144,8 @@ absl::StatusOr<SavedResult> OpenSavedResult(const ServeFlags& flags, const Serve
   if (name.empty()) {
     const std::string& model = target.model.name;
     const std::string base = model.substr(model.find_last_of('/') + 1);
-    name = absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", load, "-",
-                        absl::StrReplaceAll(base, {{"/", "_"}}), "-",
-                        absl::FormatTime("%Y%m%d-%H%M%S", WallNow(), absl::UTCTimeZone()), ".json");
+    name = absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", load, "-", base,
+                        "-", DateText(), ".json");
   }
   const std::string path =
       flags.result_dir.empty() ? name : absl::StrCat(flags.result_dir, "/", name);
@@ -160,7 +158,7 @@ absl::Status WriteResult(const nlohmann::ordered_json& result, ResultFile* json_
                          const SavedResult& saved) {
   RETURN_IF_ERROR(WriteJson(result, json_file));
   if (saved.file == nullptr || saved.earlier.empty()) return WriteJson(result, saved.file.get());
-  return saved.file->Write(absl::StrCat(EarlierLines(saved.earlier), result.dump(), "\n"));
+  return saved.file->Write(absl::StrCat(EarlierLines(saved.earlier), LineOf(result), "\n"));
 }
 
 }  // namespace quire::bench

@@ -92,12 +92,10 @@ absl::StatusOr<ServedModel> AskForModel(const ServerFlags& flags, const ServerAd
 void AddServerFlags(CLI::App& command, ServerFlags* flags) {
   const std::string group = "Server";
   FlagGroup add(command, group);
-  add.Text("--backend", &flags->backend, "NAME",
-           "What the server speaks: quire and vllm-grpc over gRPC, openai (completions) and "
-           "openai-chat "
-           "over HTTP")
-      ->check(CLI::IsMember(
-          std::vector<std::string>(std::begin(kBackendNames), std::end(kBackendNames))))
+  add.OneOf("--backend", &flags->backend, {std::begin(kBackendNames), std::end(kBackendNames)},
+            "What the server speaks: quire and vllm-grpc over gRPC, openai (completions) and "
+            "openai-chat over HTTP")
+      ->type_name("NAME")
       ->capture_default_str();
   client::AddTargetFlag(command, &flags->target);
   command.get_option("--target")->group(group);
@@ -111,8 +109,8 @@ void AddServerFlags(CLI::App& command, ServerFlags* flags) {
            "Name to ask for (default: the first that is served)");
   add.Text("--served-model-name", &flags->served_model_name, "NAME",
            "The same; wins over --model, which vLLM's benchmark has for a folder");
-  add.Texts("--header", &flags->headers, "KEY=VALUE",
-            "KEY=VALUE to send with each request; may be repeated");
+  add.Text("--header", &flags->headers, "KEY=VALUE",
+           "KEY=VALUE to send with each request; may be repeated");
   add.Text("--extra-body", &flags->server.extra_body, "JSON",
            "JSON object whose members are added to each request of an openai backend");
   add.Real("--ready-check-timeout-sec", &flags->ready_seconds, 0, 1e6,
@@ -165,6 +163,25 @@ absl::StatusOr<ServedTarget> OpenTarget(const ServerFlags& flags) {
     if (MonotonicNow() >= give_up) return model.status();
     absl::SleepFor(kBetweenTries);
   }
+}
+
+RunHeader TargetHeader(const std::string& command, const std::string& what,
+                       const ServerFlags& flags, const ServedModel& model) {
+  RunHeader header = {.command = command,
+                      .what = what,
+                      .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
+  header.lines.insert(header.lines.end(), model.lines.begin(), model.lines.end());
+  return header;
+}
+
+nlohmann::ordered_json TargetJson(const std::string& command, const ServerFlags& flags,
+                                  const ServedModel& model) {
+  nlohmann::ordered_json json = RunJson(command);
+  json["backend"] = flags.backend;
+  json["target"] = flags.target;
+  json["model_id"] = model.name;
+  for (const auto& [label, text] : model.lines) json["served"][label] = text;
+  return json;
 }
 
 absl::Status FlushPrefixCache(const ServedTarget& target) {

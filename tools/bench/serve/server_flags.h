@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
 #include "tools/bench/http/server_address.h"
 #include "tools/bench/load/load_backend.h"
+#include "tools/bench/run_header.h"
 
 namespace CLI {
 class App;
@@ -46,6 +48,12 @@ struct ServedTarget {
 
 // The server, once it says what its model is; an error (exit code 69) when none answers in time.
 absl::StatusOr<ServedTarget> OpenTarget(const ServerFlags& flags);
+
+// What a run says first, and what its result says, of the server.
+RunHeader TargetHeader(const std::string& command, const std::string& what,
+                       const ServerFlags& flags, const ServedModel& model);
+nlohmann::ordered_json TargetJson(const std::string& command, const ServerFlags& flags,
+                                  const ServedModel& model);
 
 // Empties the server's prefix cache; an error (exit code 1) when it cannot.
 absl::Status FlushPrefixCache(const ServedTarget& target);

@@ -66,26 +66,23 @@ int ExitCode(int wait_status) {
 }  // namespace
 
 ServerProcess::ServerProcess(pid_t pid, int port, UniqueFd log)
-    : pid_(pid),
-      port_(port),
-      target_(absl::StrCat("127.0.0.1:", port)),
-      log_(std::move(log)),
-      kill_(std::make_unique<ExitCleanup>([pid] { kill(pid, SIGKILL); })) {}
-
-ServerProcess::ServerProcess(ServerProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      port_(other.port_),
-      target_(std::move(other.target_)),
-      log_(std::move(other.log_)),
-      kill_(std::move(other.kill_)) {}
+    : pid_(pid), port_(port), target_(absl::StrCat("127.0.0.1:", port)), log_(std::move(log)) {
+  kill_.emplace([pid] { kill(pid, SIGKILL); });
+}
 
 ServerProcess::~ServerProcess() {
-  if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
+  if (!kill_.has_value()) return;
+  kill_.reset();
   waitpid(pid_, nullptr, 0);
 }
 
-absl::StatusOr<ServerProcess> ServerProcess::Start(const std::vector<std::string>& server_flags) {
+void ServerProcess::NoteEnd() {
+  kill_->Keep();
+  kill_.reset();
+}
+
+absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
+    const std::vector<std::string>& server_flags) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = (self.parent_path() / "quire-server").string();
@@ -119,7 +116,7 @@ absl::StatusOr<ServerProcess> ServerProcess::Start(const std::vector<std::string
     return WithExitCode(kUnavailable, absl::NotFoundError(absl::StrCat(
                                           "cannot start ", program, ": build quire-server first")));
   }
-  return ServerProcess(pid, port, std::move(log));
+  return std::unique_ptr<ServerProcess>(new ServerProcess(pid, port, std::move(log)));
 }
 
 absl::Status ServerProcess::WaitUntilListening(double timeout_seconds) {
@@ -129,8 +126,7 @@ absl::Status ServerProcess::WaitUntilListening(double timeout_seconds) {
     if (Interrupted()) return absl::OkStatus();
     int status = 0;
     if (waitpid(pid_, &status, WNOHANG) == pid_) {
-      pid_ = -1;
-      kill_.reset();
+      NoteEnd();
       return WithExitCode(ExitCode(status),
                           absl::UnavailableError(absl::StrCat(
                               "quire-server ended before it was ready: ", LastLine())));
@@ -182,8 +178,8 @@ int64_t ServerProcess::ResidentBytes() const {
 int ServerProcess::Stop() {
   kill(pid_, SIGTERM);
   int status = 0;
-  waitpid(std::exchange(pid_, -1), &status, 0);
-  kill_.reset();
+  waitpid(pid_, &status, 0);
+  NoteEnd();
   return ExitCode(status);
 }
 

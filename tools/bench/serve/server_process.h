@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,12 @@ class ServerProcess {
  public:
   // Starts the quire-server that lies beside this program, on a free port of the loopback
   // interface. Its log is kept in memory.
-  static absl::StatusOr<ServerProcess> Start(const std::vector<std::string>& server_flags);
+  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(
+      const std::vector<std::string>& server_flags);
   // Kills the process if Stop has not been called; so does a signal that ends this program.
   ~ServerProcess();
-  ServerProcess(ServerProcess&& other) noexcept;
-  ServerProcess& operator=(ServerProcess&&) = delete;
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
 
   const std::string& target() const { return target_; }  // "127.0.0.1:PORT"
   // Polls until the port accepts a connection, or until Interrupted(). UNAVAILABLE, with what the
@@ -37,12 +39,13 @@ class ServerProcess {
 
  private:
   ServerProcess(pid_t pid, int port, UniqueFd log);
+  void NoteEnd();
 
-  pid_t pid_;
-  int port_;
-  std::string target_;
-  UniqueFd log_;
-  std::unique_ptr<ExitCleanup> kill_;
+  const pid_t pid_;
+  const int port_;
+  const std::string target_;
+  const UniqueFd log_;
+  std::optional<ExitCleanup> kill_;  // none: it has ended
 };
 
 }  // namespace quire::bench

@@ -23,7 +23,7 @@ std::vector<TurnReport> MakeTurnReports(const std::vector<RequestRecord>& record
     const auto turn = static_cast<size_t>(record.turn);
     if (turns.size() <= turn) turns.resize(turn + 1);
     TurnReport& report = turns[turn];
-    const double begin = options.from_due ? record.scheduled : record.sent;
+    const double begin = record.begin(options.from_due);
     ++report.num_completed;
     report.prompt_tokens += record.prompt_tokens;
     report.cached_tokens += record.cached_tokens;
@@ -39,7 +39,8 @@ std::string ToText(const std::vector<TurnReport>& turns) {
   if (turns.size() < 2) return "";
   std::string text = absl::StrCat(SummaryHeader("time to first token, ms"), "\n");
   for (size_t i = 0; i < std::min(turns.size(), kShown); ++i) {
-    absl::StrAppend(&text, SummaryRow(absl::StrCat("turn ", i + 1), Summarize(turns[i].ttft_ms)));
+    absl::StrAppend(&text,
+                    SummaryRow(absl::StrCat("turn ", i + 1), Distribution(turns[i].ttft_ms)));
     absl::StrAppendFormat(&text, "  %s, %.0f prompt tokens each, %.1f %% cached\n",
                           Counted(turns[i].num_completed, "request"),
                           static_cast<double>(turns[i].prompt_tokens) /
@@ -55,18 +56,14 @@ nlohmann::ordered_json ToJson(const std::vector<TurnReport>& turns) {
   if (turns.size() < 2) return json;
   for (size_t i = 0; i < turns.size(); ++i) {
     const TurnReport& turn = turns[i];
-    const Distribution ttft(turn.ttft_ms), e2el(turn.e2el_ms);
     json.push_back({{"turn", i + 1},
                     {"completed", turn.num_completed},
                     {"total_input_tokens", turn.prompt_tokens},
                     {"cached_input_tokens", turn.cached_tokens},
                     {"cached_share", turn.CachedShare()},
-                    {"total_output_tokens", turn.output_tokens},
-                    {"mean_ttft_ms", ttft.Mean()},
-                    {"median_ttft_ms", ttft.Percentile(50)},
-                    {"p99_ttft_ms", ttft.Percentile(99)},
-                    {"mean_e2el_ms", e2el.Mean()},
-                    {"p99_e2el_ms", e2el.Percentile(99)}});
+                    {"total_output_tokens", turn.output_tokens}});
+    AddLatencies("ttft", turn.ttft_ms, {99}, &json.back());
+    AddLatencies("e2el", turn.e2el_ms, {99}, &json.back());
   }
   return json;
 }

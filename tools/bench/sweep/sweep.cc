@@ -14,6 +14,7 @@
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/json_values.h"
 #include "tools/bench/run_header.h"
 #include "tools/bench/serve/serve_run.h"
 #include "tools/bench/statistics.h"
@@ -28,7 +29,6 @@ struct SweepFlags {
   SweepRules rules;
   std::string by = "request-rate";
   double point_seconds = 10;
-  bool has_num_prompts = false;
 };
 
 constexpr double kFewestRequests = 30;  // of a point
@@ -67,7 +67,6 @@ absl::Status CheckSweepFlags(SweepFlags* flags) {
     }
   }
   serve.report.from_due = !flags->rules.by_concurrency;
-  flags->has_num_prompts = serve.command->count("--num-prompts") > 0;
   return absl::OkStatus();
 }
 
@@ -80,7 +79,7 @@ ServeFlags FlagsOf(const SweepFlags& flags, double load, size_t index) {
   } else {
     serve.arrivals.rate = load;
   }
-  if (!flags.has_num_prompts) {
+  if (serve.command->count("--num-prompts") == 0) {
     const double enough =
         load * (flags.rules.by_concurrency ? kRequestsOfAPlace : flags.point_seconds);
     serve.dataset.random.num_prompts =
@@ -125,32 +124,24 @@ class Sweep {
   }
 
   nlohmann::ordered_json Json() const {
-    nlohmann::ordered_json json = RunJson("sweep");
     const ServeFlags& serve = flags_.serve;
-    json["label"] =
-        serve.label.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(serve.label);
-    json["backend"] = serve.backend;
-    json["target"] = serve.target;
-    json["model_id"] = target_.model.name;
-    for (const auto& [label, text] : target_.model.lines) json["served"][label] = text;
+    nlohmann::ordered_json json = TargetJson("sweep", serve, target_.model);
+    if (!serve.label.empty()) json["label"] = serve.label;
     json["sampling"] = SamplingJson(serve.server.sampling);
     json["seed"] = serve.load.seed;
     json["by"] = flags_.by;
     for (const auto& [metric, most_ms] : serve.report.goodput) json["goodput"][metric] = most_ms;
     json["interrupted"] = Interrupted();
     const Saturation found = FindSaturation(points_, flags_.rules);
-    const auto load = [](const std::optional<double>& value) {
-      return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-    };
-    json["saturation"] = {{"last_good", load(found.last_good)},
-                          {"first_bad", load(found.first_bad)},
+    json["saturation"] = {{"last_good", OrNull(found.last_good)},
+                          {"first_bad", OrNull(found.first_bad)},
                           {"sentence", found.sentence}};
     json["points"] = nlohmann::ordered_json::array();
     for (size_t i = 0; i < points_.size(); ++i) {
       nlohmann::ordered_json point = {{"load", points_[i].load},
                                       {"offered_rate", points_[i].offered_rate},
                                       {"achieved_rate", points_[i].achieved_rate},
-                                      {"good_share", load(points_[i].good_share)},
+                                      {"good_share", OrNull(points_[i].good_share)},
                                       {"verdict", VerdictOf(i)}};
       point.update(results_[i]);
       json["points"].push_back(std::move(point));
@@ -201,12 +192,10 @@ absl::Status RunSweep(SweepFlags& flags) {
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.serve.json_file));
   ASSIGN_OR_RETURN(const ServedTarget target, OpenTarget(flags.serve));
   ASSIGN_OR_RETURN(const SavedResult saved, OpenSavedResult(flags.serve, target, "sweep"));
-  RunHeader header = {
-      .command = "sweep",
-      .what = flags.rules.by_concurrency ? "more and more requests at a time"
-                                         : "more and more requests per second",
-      .lines = {{"target", absl::StrCat(flags.serve.target, ", ", flags.serve.backend)}}};
-  header.lines.insert(header.lines.end(), target.model.lines.begin(), target.model.lines.end());
+  RunHeader header = TargetHeader("sweep",
+                                  flags.rules.by_concurrency ? "more and more requests at a time"
+                                                             : "more and more requests per second",
+                                  flags.serve, target.model);
   header.lines.emplace_back("sampling", SamplingText(flags.serve.server.sampling));
   header.lines.emplace_back("seed", SeedText(flags.serve.load.seed));
   Print(header);
@@ -230,11 +219,9 @@ void AddSearchFlags(CLI::App& command, SweepFlags* flags) {
       ->capture_default_str();
   add.Real("--to", &flags->rules.to, 1e-3, 1e6, "The last, if nothing is too much before")
       ->capture_default_str();
-  command.add_option("--values", flags->rules.values, "These loads, and no search")
+  add.Real("--values", &flags->rules.values, 1e-3, 1e6, "These loads, and no search")
       ->delimiter(',')
-      ->check(RealFrom(1e-3, 1e6))
-      ->type_name("LIST")
-      ->group("Search");
+      ->type_name("LIST");
   add.Real("--precision", &flags->rules.precision, 0.01, 1,
            "Of the load that is found, as a share of it")
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// The other files of this page share these: quantities for people, calls with the key, buttons.
+// The other files of this page share these: quantities for people, calls with the key, buttons that ask or copy.
 const $ = (id) => document.getElementById(id);
 
 const format = {
@@ -66,13 +66,6 @@ async function copyText(text, node) {
     document.execCommand("copy");
     area.remove();
   }
-}
-
-function textButton(text, className, onClick) {
-  const button = element("button", className, text);
-  button.type = "button";
-  button.addEventListener("click", onClick);
-  return button;
 }
 
 // A button that asks once more before it acts, unless `question()` is empty.

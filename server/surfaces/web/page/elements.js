@@ -14,6 +14,13 @@ function svgElement(name, attributes) {
   return node;
 }
 
+function textButton(text, className, onClick) {
+  const button = element("button", className, text);
+  button.type = "button";
+  button.addEventListener("click", onClick);
+  return button;
+}
+
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

@@ -262,10 +262,8 @@ class Plot {
 
   addZoom() {
     const button = (text, name, action) => {
-      const node = element("button", "", text);
-      node.type = "button";
+      const node = textButton(text, "", action);
       node.setAttribute("aria-label", `${name}: ${this.title}`);
-      node.addEventListener("click", action);
       return node;
     };
     this.reset = button("All", "see all", () => this.show(0, 1));

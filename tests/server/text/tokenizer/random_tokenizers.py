@@ -1,7 +1,7 @@
 """Small tokenizers made at random, for rules that trained ones seldom reach: what counts as an added token, and which of
 several spellings a vocabulary takes. Each comes with texts of its own few characters."""
 
-from tokenizers import AddedToken, Regex, Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers import models, normalizers, pre_tokenizers
 
 from tokenizer_kinds import BYTE_TOKENS, GPT2, LLAMA3, QWEN2, split

@@ -5,7 +5,7 @@ import pathlib
 import pydoc_data.topics
 import random
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog. It's 12,345.67 dollars; I'LL pay, they'd say!",

@@ -75,7 +75,7 @@ function matchRows({nameOf}, lists) {
   lists.forEach((list, i) => {
     const counts = new Map();
     for (const row of list) {
-      if (row === null || typeof row !== "object" || Array.isArray(row)) continue;
+      if (!isObject(row)) continue;
       const name = shortText(nameOf(row));
       const count = counts.get(name) || 0;
       counts.set(name, count + 1);
@@ -130,7 +130,7 @@ function matchedPlot(title, kind, results, matched) {
   const have = haveRows(results, matched);
   return [barPlotOf({title, note: kind.note, rows: matched.flatMap((one) => matchedBars(kind, results, one)), axis: kind.axis,
     least: kind.reference, marks: [{x: kind.reference, text: ""}], table: matchedTable(title, kind, results, matched),
-    legend: results.length === 1 ? [] : results.filter((_, i) => have[i]).map(({name, colour}) => [shade(colour), name])})];
+    legend: results.length === 1 ? [] : nameLegend(results.filter((_, i) => have[i]))})];
 }
 
 const FIGURES = {read_ceiling_tb_s: "Reads at most, TB/s", copy_ceiling_tb_s: "Reads and writes at most, copying, TB/s",

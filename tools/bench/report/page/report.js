@@ -11,8 +11,7 @@ function factText(value) {
   if (typeof value === "string") return shortText(value);
   if (typeof value === "number" && !Number.isInteger(value)) return numberText(value);
   if (Array.isArray(value) && value.length < MOST_WORDS) return shortText(value.map(factText).join(" "));  // the words of a command line
-  const isObject = value !== null && typeof value === "object" && !Array.isArray(value);
-  return shortText(isObject ? Object.entries(value).map(([key, member]) => `${key} ${factText(member)}`).join(", ") : JSON.stringify(value));
+  return shortText(isObject(value) ? Object.entries(value).map(([key, member]) => `${key} ${factText(member)}`).join(", ") : JSON.stringify(value));
 }
 
 function factsTable(results) {

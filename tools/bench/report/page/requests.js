@@ -27,6 +27,12 @@ function percentilePlot(runs, metric) {
 
 const percentilePlots = (runs) => ["ttft", "tpot", "itl", "e2el"].flatMap((metric) => percentilePlot(runs, metric));
 
+// When each gap between the tokens of the i-th request ended, and its length in ms.
+function gapsOf(requests, i) {
+  let time = requests.first_token[i];
+  return requests.itl_ms[i].map((gap) => [time += gap / 1000, gap]);
+}
+
 const endOf = ({requests}) => requests.end.reduce((most, end) => Math.max(most, end), 0);
 
 // Output tokens a second in each bin.
@@ -37,11 +43,8 @@ function tokenRates({requests}, width, numBins) {
   };
   requests.ttft_ms.forEach((ttft, i) => {
     if (ttft === null) return;
-    const gaps = requests.itl_ms[i];
-    const perPiece = requests.output_tokens[i] / (1 + gaps.length);
-    let time = requests.first_token[i];
-    add(time, perPiece);
-    for (const gap of gaps) add(time += gap / 1000, perPiece);
+    const times = [requests.first_token[i], ...gapsOf(requests, i).map(([time]) => time)];
+    for (const time of times) add(time, requests.output_tokens[i] / times.length);
   });
   return rates;
 }
@@ -80,9 +83,12 @@ function binnedPlot(runs, title, unit, valuesOf) {
     table: {caption: title, head: ["Seconds", ...runs.map(({name}) => name)], rows}};
 }
 
+// When each request that got tokens started, and its time to the first one in ms.
+const startsOf = ({requests}) => requests.ttft_ms.map((ttft, i) => [requests.start[i], ttft]).filter(([, ttft]) => ttft !== null);
+
 // Each k-th request, and all of the slowest.
-function dotsOf({requests}) {
-  const started = requests.ttft_ms.flatMap((ttft, i) => (ttft === null ? [] : [[requests.start[i], ttft]]));
+function dotsOf(run) {
+  const started = startsOf(run);
   const every = Math.floor(started.length / MOST_DOTS) + 1;
   const slow = new Distribution(started.map(([, ttft]) => ttft)).percentile(99);
   return {isThinned: every > 1, points: started.filter(([, ttft], i) => i % every === 0 || (every > 1 && ttft > slow))};
@@ -103,8 +109,7 @@ function scatterPlot(runs) {
   const dots = runs.map(dotsOf);
   const points = dots.flatMap((one) => one.points);
   const end = points.reduce((most, [start]) => Math.max(most, start), 0) || 1;
-  const rows = runs.flatMap((run) => [[run.name], ...partRows(run.requests.ttft_ms
-    .map((ttft, i) => [run.requests.start[i], ttft]).filter(([, ttft]) => ttft !== null), end, 10, [50, 100])]);
+  const rows = runs.flatMap((run) => [[run.name], ...partRows(startsOf(run), end, 10, [50, 100])]);
   return {title: "Time to first token by start",
     note: dots.some(({isThinned}) => isThinned) ? "A dot is a request: some of all, and all of the slowest 1 %" : "A dot is a request",
     x: new Axis({label: SECONDS, max: end * 1.01}), y: Axis.log("ms", points.map(([, ttft]) => ttft)),
@@ -122,14 +127,6 @@ function timePlots(runs) {
 const HEAT_COLUMNS = 48;
 const HEAT_ROWS = 24;
 const HEAT_PARTS = 12;  // of the time, in the table
-
-// When each gap ended, and its length in ms.
-function gapsOf({requests}) {
-  return requests.ttft_ms.flatMap((ttft, i) => {
-    let time = requests.first_token[i];
-    return ttft === null ? [] : requests.itl_ms[i].map((gap) => [time += gap / 1000, gap]);
-  });
-}
 
 function heatCells(gaps, end, y) {
   const counts = Array(HEAT_COLUMNS * HEAT_ROWS).fill(0);
@@ -151,7 +148,8 @@ function heatCells(gaps, end, y) {
 }
 
 function heatPlot(run) {
-  const gaps = gapsOf(run);
+  const {requests} = run;
+  const gaps = requests.ttft_ms.flatMap((ttft, i) => (ttft === null ? [] : gapsOf(requests, i)));
   const end = gaps.reduce((most, [time]) => Math.max(most, time), 0);
   if (end <= 0) return [];
   const title = `Heat of steps: ${run.name}`;

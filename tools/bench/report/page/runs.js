@@ -87,6 +87,6 @@ function turnPlot(all) {
       ...TURN_COLUMNS.map(([key, , factor]) => valueText(numberAt(turn, key), factor))]));
   }
   return barPlotOf({title: "Time to first token by turn", note: "Bars are medians, a dot is the 99th percentile", rows, axis: "ms",
-    legend: runs.map(({name, colour}) => [shade(colour), name]),
+    legend: nameLegend(runs),
     table: {caption: "Turns", head: ["", ...TURN_COLUMNS.map(([, text]) => text)], rows: cells}});
 }

@@ -110,5 +110,5 @@ function qualitySection(results) {
   const rows = tasks.flatMap((task) => scoreBars(results, task));
   if (rows.length === 0) return [tableCard(table())];
   return [beside(results, tableCard(table()), barPlotOf({title: "What is right", rows, axis: "%", least: 100, table: table(),
-    legend: results.map(({name, colour}) => [shade(colour), name])}))];
+    legend: nameLegend(results)}))];
 }

@@ -7,6 +7,8 @@ const partColour = (part) => shade([2, 4, 1, 7, 3, 6, 0, 5][part % NUM_COLOURS])
 
 // A result's name with a swatch of its colour, and perhaps more.
 const nameCell = ({name, colour}, more = "") => element("span", "", swatch(shade(colour)), name + more);
+// The names of results in a plot's legend.
+const nameLegend = (results) => results.map(({name, colour}) => [shade(colour), name]);
 // An empty cell, then the results' names.
 const nameHead = (results) => ["", ...results.map((one) => nameCell(one))];
 

@@ -1,9 +1,10 @@
 // Reads results. A file may have anything in any key: a value that is missing or has another type is null, and the page
 // shows "–".
 
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+
 function memberOf(json, key) {
-  const isObject = json !== null && typeof json === "object" && !Array.isArray(json);
-  return isObject && Object.hasOwn(json, key) ? json[key] : null;
+  return isObject(json) && Object.hasOwn(json, key) ? json[key] : null;
 }
 
 function listAt(json, key) {
@@ -13,7 +14,7 @@ function listAt(json, key) {
 
 function keysAt(json, key) {
   const object = memberOf(json, key);
-  return object !== null && typeof object === "object" && !Array.isArray(object) ? Object.keys(object) : [];
+  return isObject(object) ? Object.keys(object) : [];
 }
 
 function numberAt(json, key) {
