@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/bench/http/server_address.h"
+#include "server/wire/client/server_address.h"
 #include "tools/bench/load/load_backend.h"
 
 namespace CLI {
