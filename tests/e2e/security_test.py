@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from harness import (ROOT, Answer, Server, _skip_all, chat_request, free_port, grpc, health_pb, ids_request, main, pb,
+from harness import (ROOT, SERVER, Answer, Server, _skip_all, chat_request, free_port, grpc, health_pb, ids_request, main, pb,
                      pb_grpc)
 
 try:
@@ -458,6 +458,10 @@ class TlsTest(SecurityTestCase):
         return subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{self.server.port}", "-CAfile",
                                self.ca.path("ca.pem"), "-verify_return_error", *flags], input="", capture_output=True,
                               text=True, timeout=60, check=False)
+
+    def test_a_health_check_finds_its_way_through_tls(self):
+        check = subprocess.run([SERVER, "--check-health", f"--port={self.server.port}"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((check.returncode, check.stderr), (0, ""))
 
     def test_versions_and_alpn(self):
         for version, taken in (("-tls1_2", True), ("-tls1_3", True), ("-tls1_1", False), ("-tls1", False)):
