@@ -1,8 +1,13 @@
-#include "tools/client/grpc_credentials.h"
+#include "tools/client/grpc_channel.h"
 
-#include <string>
+#include <grpcpp/grpcpp.h>
 
+#include <utility>
+#include <vector>
+
+#include "absl/strings/strip.h"
 #include "tools/client/credentials.h"
+#include "tools/client/grpc_log.h"
 
 namespace quire::client {
 
@@ -39,8 +44,7 @@ class KeySenderFactory final : public grpc::experimental::ClientInterceptorFacto
   const std::string authorization_;
 };
 
-}  // namespace
-
+// TLS or none.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(bool tls) {
   if (!tls) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions options;
@@ -50,11 +54,30 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(bool tls) {
   return grpc::SslCredentials(options);
 }
 
+// What adds the key of the environment, if there is one.
 std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> KeySenders() {
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> senders;
   const std::string key = Key();
   if (!key.empty()) senders.push_back(std::make_unique<KeySenderFactory>(key));
   return senders;
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
+  KeepGrpcErrors();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // prompt logprobs of long prompts
+  // A client on the same machine must not go through a proxy that the environment names.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A server that is just starting is found soon after it listens (gRPC's default: a second or
+  // more).
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  absl::string_view address = target;
+  const bool tls = absl::ConsumePrefix(&address, kTlsPrefix);
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      std::string(address), MakeCredentials(tls), arguments, KeySenders());
 }
 
 }  // namespace quire::client
