@@ -1,5 +1,6 @@
 #include "server/start/health_check.h"
 
+#include <csignal>
 #include <fstream>
 #include <iomanip>
 #include <string>
@@ -86,6 +87,7 @@ absl::Status AskAt(const std::string& address) {
 }  // namespace
 
 int CheckHealth(const Settings& settings) {
+  std::signal(SIGPIPE, SIG_IGN);  // of a server that closes what TLS writes to
   const std::string address = AddressOf(settings);
   const absl::Status status = AskAt(address);
   if (status.ok()) return static_cast<int>(ExitCode::kOk);

@@ -48,6 +48,20 @@ TEST(OtlpClientTest, WhatIsNoHttp2IsUnavailable) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("this is not HTTP/2"));
 }
 
+TEST(OtlpClientTest, AnAnswerHasABound) {
+  const ScriptedServer server([](const std::string&) {
+    const std::string status_200 = "\x88";
+    std::string bytes =
+        Http2Frame(FrameType::kSettings, "") + Http2Frame(FrameType::kHeaders, status_200);
+    for (int i = 0; i < 5; ++i) bytes += Http2Frame(FrameType::kData, std::string(16 << 10, 'a'));
+    return bytes;  // and the answer goes on
+  });
+  OtlpClient client(OptionsFor("http", server.port()));
+  const absl::Status status = client.Export("spans").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("longer than 64 KiB"));
+}
+
 TEST(OtlpClientTest, ACaFileThatCannotBeReadIsNamed) {
   OtlpClient client(
       OptionsFor("https", 1, {{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/nonexistent/ca.pem"}}));

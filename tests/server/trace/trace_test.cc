@@ -257,7 +257,7 @@ class TraceExporterTest : public testing::Test {
  protected:
   // Nobody listens on port 1 of this machine.
   OtlpOptions Nowhere(double ratio) {
-    OtlpOptions options = *Read("http://127.0.0.1:1", {{"no_proxy", "*"}});
+    OtlpOptions options = *Read("http://127.0.0.1:1");
     options.sample_ratio = ratio;
     return options;
   }

@@ -155,7 +155,7 @@ TEST(ClientSocketTest, TheNextAddressIsTriedWhereNobodyListens) {
   EXPECT_EQ(Ask<Http1ClientConnection>(address).end.problem, "nothing listens there");
 }
 
-// A frame of HTTP/2 with these header fields of stream 1.
+// Status 103 and a field with a long value, in HPACK.
 std::string EarlyHints(size_t num_value_bytes) {
   const size_t rest = num_value_bytes - 127;
   std::string block(
@@ -164,16 +164,12 @@ std::string EarlyHints(size_t num_value_bytes) {
       9);
   block.push_back(static_cast<char>(rest % 128 | 128));
   block.push_back(static_cast<char>(rest / 128));
-  block.append(num_value_bytes, 'a');
-  std::string frame = {
-      0, static_cast<char>(block.size() >> 8), static_cast<char>(block.size()), 1, 4, 0, 0, 0, 1};
-  return frame + block;
+  return Http2Frame(FrameType::kHeaders, block + std::string(num_value_bytes, 'a'));
 }
 
 TEST(Http2ClientConnectionTest, AnAnswerHasABoundForItsHeaders) {
   const ScriptedServer server([](const std::string&) {
-    std::string bytes(9, '\0');  // settings
-    bytes[3] = 4;
+    std::string bytes = Http2Frame(FrameType::kSettings, "");
     for (int i = 0; i < 7; ++i) bytes += EarlyHints(10'000);
     return bytes;
   });

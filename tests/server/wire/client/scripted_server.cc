@@ -89,6 +89,20 @@ void ScriptedServer::ServeOne(int fd) {
   }
 }
 
+std::string Http2Frame(FrameType type, const std::string& payload) {
+  constexpr char kEndHeaders = 4;
+  const std::string head = {0,
+                            static_cast<char>(payload.size() >> 8),
+                            static_cast<char>(payload.size()),
+                            static_cast<char>(type),
+                            type == FrameType::kHeaders ? kEndHeaders : char{0},
+                            0,
+                            0,
+                            0,
+                            type == FrameType::kSettings ? char{0} : char{1}};
+  return head + payload;
+}
+
 SocketAddress NobodysAddress() { return Loopback(BoundSocket().second); }
 
 }  // namespace quire

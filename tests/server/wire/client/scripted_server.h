@@ -37,6 +37,10 @@ class ScriptedServer {
   std::thread thread_;
 };
 
+// A frame of HTTP/2 on stream 1, or of the connection where the type has no stream.
+enum class FrameType : char { kData = 0, kHeaders = 1, kSettings = 4 };
+std::string Http2Frame(FrameType type, const std::string& payload);
+
 // An address of this machine at which nobody listens.
 SocketAddress NobodysAddress();
 
