@@ -53,6 +53,8 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   void Send(std::string part, std::function<void()> on_sent);
   // Runs `work` on the loop; any thread.
   void Run(EventLoop::Work work) { loop_.Post(std::move(work)); }
+  // Ends the call with an error that the client is told; any thread.
+  virtual void Fail(const absl::Status& status) = 0;
   // Tells the access log about the request, beside what the call knows itself; any thread, before
   // the call's end.
   void SetAccess(AccessEntry entry);

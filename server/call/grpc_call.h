@@ -40,6 +40,7 @@ class GrpcCall final : public Call {
   // Ends the call, after `message` if there is one; any thread. Only the first end counts. What was
   // given to Send before an error, and is not read soon, is lost.
   void Finish(absl::Status status);
+  void Fail(const absl::Status& status) override { Finish(status); }
   void FinishWith(std::string message);
 
   void OnBody(std::string_view bytes) override;

@@ -27,7 +27,7 @@ class HttpCall final : public Call {
 
   // The whole answer, from any thread; only the first one counts.
   void Answer(HttpAnswer answer);
-  void Fail(const absl::Status& status) { Answer(ErrorAnswer(status)); }
+  void Fail(const absl::Status& status) override { Answer(ErrorAnswer(status)); }
 
   // An answer in parts, from any thread: Begin, Send for each, Finish.
   void Begin(HttpAnswer head);

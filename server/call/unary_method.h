@@ -8,7 +8,7 @@
 
 #include "server/call/grpc_call.h"
 #include "server/call/messages.h"
-#include "server/request/generate/work_pool.h"
+#include "server/call/read_request.h"
 
 namespace quire {
 
@@ -29,27 +29,19 @@ void AnswerUnary(GrpcCall& call, const std::string& bytes, const Handle& handle)
 }
 
 // `handle` is `absl::StatusOr<Response>(const Request&, const GrpcCall&)`, called on the
-// connection's loop, or in `work_pool`, if there is one, for requests of more than
-// `max_inline_bytes`.
+// connection's loop, or, where the time grows with the request, as ReadRequest does with `pool`.
 template <typename Request, typename Handle>
 GrpcMethod UnaryMethod(const google::protobuf::MethodDescriptor& method, Handle handle,
-                       WorkPool* work_pool = nullptr, size_t max_inline_bytes = 0) {
-  auto on_message = [handle = std::move(handle), work_pool, max_inline_bytes](
-                        const GrpcCallRef& call, std::string message) {
-    if (work_pool == nullptr || message.size() <= max_inline_bytes) {
+                       WorkPool* pool = nullptr) {
+  auto on_message = [handle = std::move(handle), pool](const GrpcCallRef& call,
+                                                       std::string message) {
+    if (pool == nullptr) {
       AnswerUnary<Request>(*call, message, handle);
       return;
     }
-    const size_t num_bytes = message.size();
-    auto bytes = std::make_shared<std::string>(std::move(message));
-    work_pool->Add({num_bytes, call->token(), call->cost(),
-                    [call, bytes, &handle](const absl::Status& status) {
-                      if (status.ok()) {
-                        AnswerUnary<Request>(*call, *bytes, handle);
-                      } else {
-                        call->Finish(status);
-                      }
-                    }});
+    ReadRequest(pool, call, std::move(message), [call, &handle](const std::string& bytes) {
+      AnswerUnary<Request>(*call, bytes, handle);
+    });
   };
   return {PathOf(method), std::move(on_message)};
 }

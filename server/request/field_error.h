@@ -1,6 +1,6 @@
 // Errors that one field of a request is to blame for. The field is a payload of the status and not
-// part of its sentence, so that each transport can name it as its clients do: gRPC says
-// "sampling.temperature: 101 is out of range". Pure functions; any thread.
+// part of its sentence, so that each transport can put the two together as its clients expect: gRPC
+// says "sampling.temperature: 101 is out of range". Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -10,9 +10,8 @@
 
 namespace quire {
 
-// `status`, which is not OK, with the field it is about: a path in the terms of
-// quire.v1.GenerateRequest ("sampling.temperature", "messages[3].role"), or the name of a oneof
-// ("prompt").
+// `status`, which is not OK, with the field it is about, by the name that the request's surface has
+// for it (field_names.h): "sampling.temperature", "messages[3].role".
 absl::Status InField(absl::string_view field, absl::Status status);
 
 // INVALID_ARGUMENT for the value of `field`.

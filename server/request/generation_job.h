@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scheduler/request.h"
+#include "server/request/field_names.h"
 
 namespace quire {
 
@@ -25,10 +26,12 @@ struct OutputOptions {
 };
 
 struct GenerationJob {
-  std::string client_id;  // empty: the server chooses one
+  const FieldNames* names = &kOpenAiNames;  // as the request's surface calls its fields
+  std::string client_id;                    // empty: the server chooses one
   Request request;
   OutputOptions output;
-  int64_t truncate_prompt_tokens = 0;  // how many of the last ones are kept; 0: all
+  int64_t truncate_prompt_tokens = 0;  // how many are kept; 0: all
+  bool keeps_first_tokens = false;     // else the last ones
 };
 
 }  // namespace quire

@@ -47,172 +47,11 @@ absl::Status CheckBytes(const std::string& field, const std::string& value, size
       field, absl::StrCat("is ", value.size(), " bytes long; allowed are at most ", max_bytes));
 }
 
-absl::Status CheckCount(const std::string& field, int64_t count, int64_t max_count) {
+absl::Status CheckCount(const std::string& field, size_t count, size_t max_count) {
   if (count <= max_count) return absl::OkStatus();
   return InvalidField(field,
                       absl::StrCat("has ", count, " entries; allowed are at most ", max_count));
 }
-
-absl::Status CheckIdentity(const v1::GenerateRequest& message, const ModelFacts& model) {
-  RETURN_IF_ERROR(CheckBytes("request_id", message.request_id(), kMaxRequestIdBytes));
-  RETURN_IF_ERROR(CheckBytes("cache_salt", message.cache_salt(), kMaxCacheSaltBytes));
-  const std::vector<std::string>& names = model.served_names;
-  if (!message.model().empty() &&
-      std::find(names.begin(), names.end(), message.model()) == names.end()) {
-    return WithErrorCode(kModelNotFound,
-                         InField("model", absl::NotFoundError(absl::StrCat(
-                                              "\"", message.model().substr(0, 256),
-                                              "\" is not served here; this server serves \"",
-                                              absl::StrJoin(names, "\", \""), "\""))));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ConvertPenalties(const v1::Sampling& message, const GenerationConfig& defaults,
-                              SamplingParams* params) {
-  params->repetition_penalty = message.has_repetition_penalty()
-                                   ? message.repetition_penalty()
-                                   : defaults.repetition_penalty.value_or(1.0f);
-  params->presence_penalty = message.presence_penalty();
-  params->frequency_penalty = message.frequency_penalty();
-  RETURN_IF_ERROR(
-      CheckRange("sampling.repetition_penalty", params->repetition_penalty, 0.001f, 100.0f));
-  RETURN_IF_ERROR(CheckRange("sampling.presence_penalty", params->presence_penalty, -2.0f, 2.0f));
-  return CheckRange("sampling.frequency_penalty", params->frequency_penalty, -2.0f, 2.0f);
-}
-
-absl::Status ConvertLogitBias(const v1::Sampling& message, const ModelFacts& model,
-                              SamplingParams* params) {
-  RETURN_IF_ERROR(CheckCount("sampling.logit_bias", message.logit_bias().size(), kMaxLogitBias));
-  for (const auto& [id, bias] : message.logit_bias()) {
-    RETURN_IF_ERROR(CheckTokenId("sampling.logit_bias", id, model));
-    RETURN_IF_ERROR(
-        CheckRange(absl::StrCat("sampling.logit_bias[", id, "]"), bias, -100.0f, 100.0f));
-    params->logit_bias.emplace_back(static_cast<TokenId>(id), bias);
-  }
-  // A map's order is arbitrary; a request's meaning is not.
-  std::sort(params->logit_bias.begin(), params->logit_bias.end());
-  return absl::OkStatus();
-}
-
-absl::Status ConvertSampling(const v1::Sampling& message, const ModelFacts& model,
-                             uint64_t random_seed, SamplingParams* params) {
-  const GenerationConfig& defaults = model.defaults;
-  params->temperature =
-      message.has_temperature() ? message.temperature() : defaults.temperature.value_or(1.0f);
-  params->top_p = message.has_top_p() ? message.top_p() : defaults.top_p.value_or(1.0f);
-  params->top_k = message.has_top_k() ? message.top_k() : defaults.top_k.value_or(0);
-  params->min_p = message.has_min_p() ? message.min_p() : defaults.min_p.value_or(0.0f);
-  params->seed = message.has_seed() ? message.seed() : random_seed;
-  params->n = message.has_n() ? message.n() : 1;
-
-  RETURN_IF_ERROR(CheckRange("sampling.temperature", params->temperature, 0.0f, 100.0f));
-  if (!(params->top_p > 0.0f && params->top_p <= 1.0f)) {
-    return OutOfRange("sampling.top_p", params->top_p, "more than 0, at most 1");
-  }
-  RETURN_IF_ERROR(CheckRange("sampling.top_k", params->top_k, -1, 1 << 30));  // -1 and 0: off
-  params->top_k = std::max(params->top_k, 0);
-  RETURN_IF_ERROR(CheckRange("sampling.min_p", params->min_p, 0.0f, 1.0f));
-  RETURN_IF_ERROR(CheckRange("sampling.n", params->n, 1, kMaxContinuations));
-  RETURN_IF_ERROR(ConvertPenalties(message, defaults, params));
-  return ConvertLogitBias(message, model, params);
-}
-
-absl::Status ConvertStopTokens(const v1::Stop& message, const ModelFacts& model,
-                               StopConditions* stop) {
-  if (!message.ignore_eos()) stop->eos_token_ids = model.eos_token_ids;
-  RETURN_IF_ERROR(CheckCount("stop.stop_token_ids", message.stop_token_ids_size(),
-                             kMaxStopTokenIds - static_cast<int64_t>(stop->eos_token_ids.size())));
-  for (uint32_t id : message.stop_token_ids()) {
-    RETURN_IF_ERROR(CheckTokenId("stop.stop_token_ids", id, model));
-    stop->stop_token_ids.push_back(static_cast<TokenId>(id));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ConvertStopStrings(const v1::Stop& message, const ModelFacts& model,
-                                OutputOptions* output) {
-  if (message.stop_strings_size() > 0 && !model.has_tokenizer) {
-    return InField("stop.stop_strings",
-                   absl::FailedPreconditionError("this server runs without a tokenizer "
-                                                 "(--skip-tokenizer-init); send stop_token_ids"));
-  }
-  RETURN_IF_ERROR(CheckCount("stop.stop_strings", message.stop_strings_size(), kMaxStopStrings));
-  for (const std::string& text : message.stop_strings()) {
-    if (text.empty()) {
-      return InvalidField("stop.stop_strings", "an empty string would stop at once");
-    }
-    RETURN_IF_ERROR(CheckBytes("stop.stop_strings", text, kMaxStopStringBytes));
-    output->stop_strings.push_back(text);
-  }
-  output->include_stop_in_output = message.include_stop_in_output();
-  return absl::OkStatus();
-}
-
-// The engine always draws a token; who wants none is not shown it.
-absl::Status ConvertStop(const v1::GenerateRequest& request, const ModelFacts& model,
-                         GenerationJob* job) {
-  const v1::Stop& message = request.stop();
-  const bool tells_of_prompt =
-      request.output().has_prompt_logprobs() || request.output().return_prompt_token_ids();
-  StopConditions& stop = job->request.stop;
-  stop.max_tokens = message.has_max_tokens()
-                        ? message.max_tokens()
-                        : model.defaults.max_new_tokens.value_or(kUpToContextEnd);
-  stop.min_tokens = message.min_tokens();
-  if (stop.max_tokens < (tells_of_prompt ? 0 : 1)) {
-    return OutOfRange("stop.max_tokens", stop.max_tokens,
-                      "1 and more, or 0 where something of the prompt is asked for");
-  }
-  if (stop.min_tokens < 0 || stop.min_tokens > stop.max_tokens) {
-    return OutOfRange("stop.min_tokens", stop.min_tokens, "0 .. max_tokens");
-  }
-  job->output.generates = stop.max_tokens > 0;
-  stop.max_tokens = std::max<int64_t>(1, stop.max_tokens);
-  RETURN_IF_ERROR(ConvertStopTokens(message, model, &stop));
-  return ConvertStopStrings(message, model, &job->output);
-}
-
-absl::Status ConvertOutput(const v1::Output& message, const ModelFacts& model, GenerationJob* job) {
-  SamplingParams& sampling = job->request.sampling;
-  OutputOptions& output = job->output;
-  output.logprobs = message.has_logprobs();
-  output.prompt_logprobs = message.has_prompt_logprobs();
-  if (output.logprobs) {
-    RETURN_IF_ERROR(CheckRange("output.logprobs", message.logprobs(), 0, kMaxLogprobs));
-    sampling.logprobs = message.logprobs();
-  }
-  if (output.prompt_logprobs) {
-    RETURN_IF_ERROR(
-        CheckRange("output.prompt_logprobs", message.prompt_logprobs(), 0, kMaxLogprobs));
-    sampling.prompt_logprobs = message.prompt_logprobs();
-  }
-  // Without a tokenizer there is nothing else to return.
-  output.return_token_ids = message.return_token_ids() || !model.has_tokenizer;
-  output.return_prompt_token_ids = message.return_prompt_token_ids();
-  output.skip_special_tokens =
-      message.has_skip_special_tokens() ? message.skip_special_tokens() : true;
-  RETURN_IF_ERROR(CheckCount("output.shown_special_tokens", message.shown_special_tokens_size(),
-                             kMaxShownSpecialTokens));
-  for (const uint32_t id : message.shown_special_tokens()) {
-    RETURN_IF_ERROR(CheckTokenId("output.shown_special_tokens", id, model));
-    output.shown_special_tokens.push_back(static_cast<TokenId>(id));
-  }
-  return absl::OkStatus();
-}
-
-// How many of the prompt's last tokens are kept; 0: all.
-absl::StatusOr<int64_t> KeptTokens(const v1::GenerateRequest& message, const ModelFacts& model) {
-  const int64_t wanted = message.truncate_prompt_tokens();
-  if (!message.has_truncate_prompt_tokens() || wanted > 0) return wanted;
-  if (wanted != -1) {
-    return OutOfRange("truncate_prompt_tokens", wanted, "1 and more, or -1 for as many as fit");
-  }
-  const int64_t new_tokens = message.stop().has_max_tokens() ? message.stop().max_tokens() : 1;
-  return std::max<int64_t>(1, model.max_model_len - std::max<int64_t>(1, new_tokens));
-}
-
-}  // namespace
 
 absl::Status CheckTokenId(const std::string& field, uint32_t id, const ModelFacts& model) {
   if (id < static_cast<uint64_t>(model.vocab_size)) return absl::OkStatus();
@@ -221,20 +60,191 @@ absl::Status CheckTokenId(const std::string& field, uint32_t id, const ModelFact
                                    model.vocab_size - 1));
 }
 
-absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& message,
-                                                const ModelFacts& model, uint64_t random_seed) {
-  RETURN_IF_ERROR(CheckIdentity(message, model));
+absl::Status CheckIdentity(const Generation& asked, const ModelFacts& model) {
+  const FieldNames& names = *asked.names;
+  RETURN_IF_ERROR(CheckBytes(names.request_id, asked.request_id, kMaxRequestIdBytes));
+  RETURN_IF_ERROR(CheckBytes(names.cache_salt, asked.cache_salt, kMaxCacheSaltBytes));
+  const std::vector<std::string>& served = model.served_names;
+  if (asked.model.empty() || std::find(served.begin(), served.end(), asked.model) != served.end()) {
+    return absl::OkStatus();
+  }
+  return WithErrorCode(kModelNotFound,
+                       InField(names.model, absl::NotFoundError(absl::StrCat(
+                                                "\"", asked.model.substr(0, 256),
+                                                "\" is not served here; this server serves \"",
+                                                absl::StrJoin(served, "\", \""), "\""))));
+}
+
+absl::Status ConvertPenalties(const Generation& asked, const GenerationConfig& defaults,
+                              SamplingParams* params) {
+  const FieldNames& names = *asked.names;
+  params->repetition_penalty =
+      asked.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1.0f));
+  params->presence_penalty = asked.presence_penalty;
+  params->frequency_penalty = asked.frequency_penalty;
+  RETURN_IF_ERROR(CheckRange(names.repetition_penalty, params->repetition_penalty, 0.001f, 100.0f));
+  RETURN_IF_ERROR(CheckRange(names.presence_penalty, params->presence_penalty, -2.0f, 2.0f));
+  return CheckRange(names.frequency_penalty, params->frequency_penalty, -2.0f, 2.0f);
+}
+
+absl::Status ConvertLogitBias(const Generation& asked, const ModelFacts& model,
+                              SamplingParams* params) {
+  const std::string field = asked.names->logit_bias;
+  RETURN_IF_ERROR(CheckCount(field, asked.logit_bias.size(), kMaxLogitBias));
+  for (const auto& [id, bias] : asked.logit_bias) {
+    RETURN_IF_ERROR(CheckTokenId(field, id, model));
+    RETURN_IF_ERROR(CheckRange(absl::StrCat(field, "[", id, "]"), bias, -100.0f, 100.0f));
+    params->logit_bias.emplace_back(static_cast<TokenId>(id), bias);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConvertSampling(const Generation& asked, const ModelFacts& model, uint64_t random_seed,
+                             SamplingParams* params) {
+  const FieldNames& names = *asked.names;
+  const GenerationConfig& defaults = model.defaults;
+  params->temperature = asked.temperature.value_or(defaults.temperature.value_or(1.0f));
+  params->top_p = asked.top_p.value_or(defaults.top_p.value_or(1.0f));
+  params->top_k = asked.top_k.value_or(defaults.top_k.value_or(0));
+  params->min_p = asked.min_p.value_or(defaults.min_p.value_or(0.0f));
+  params->seed = asked.seed.value_or(random_seed);
+  params->n = asked.n;
+
+  RETURN_IF_ERROR(CheckRange(names.temperature, params->temperature, 0.0f, 100.0f));
+  if (!(params->top_p > 0.0f && params->top_p <= 1.0f)) {
+    return OutOfRange(names.top_p, params->top_p, "more than 0, at most 1");
+  }
+  RETURN_IF_ERROR(CheckRange(names.top_k, params->top_k, -1, 1 << 30));  // -1 and 0: off
+  params->top_k = std::max(params->top_k, 0);
+  RETURN_IF_ERROR(CheckRange(names.min_p, params->min_p, 0.0f, 1.0f));
+  RETURN_IF_ERROR(CheckRange(names.n, params->n, 1, kMaxContinuations));
+  RETURN_IF_ERROR(ConvertPenalties(asked, defaults, params));
+  return ConvertLogitBias(asked, model, params);
+}
+
+absl::Status ConvertStopTokens(const Generation& asked, const ModelFacts& model,
+                               StopConditions* stop) {
+  const std::string field = asked.names->stop_token_ids;
+  if (!asked.ignore_eos) stop->eos_token_ids = model.eos_token_ids;
+  RETURN_IF_ERROR(CheckCount(field, asked.stop_token_ids.size(),
+                             kMaxStopTokenIds - stop->eos_token_ids.size()));
+  ASSIGN_OR_RETURN(stop->stop_token_ids, ConvertTokenIds(field, asked.stop_token_ids, model));
+  return absl::OkStatus();
+}
+
+absl::Status ConvertStopStrings(const Generation& asked, const ModelFacts& model,
+                                OutputOptions* output) {
+  const std::string field = asked.names->stop_strings;
+  if (!asked.stop_strings.empty() && !model.has_tokenizer) {
+    return InField(field,
+                   absl::FailedPreconditionError("this server runs without a tokenizer "
+                                                 "(--skip-tokenizer-init); send stop_token_ids"));
+  }
+  RETURN_IF_ERROR(CheckCount(field, asked.stop_strings.size(), kMaxStopStrings));
+  for (const std::string& text : asked.stop_strings) {
+    if (text.empty()) return InvalidField(field, "an empty string would stop at once");
+    RETURN_IF_ERROR(CheckBytes(field, text, kMaxStopStringBytes));
+    output->stop_strings.push_back(text);
+  }
+  output->include_stop_in_output = asked.include_stop_in_output;
+  return absl::OkStatus();
+}
+
+// The engine always draws a token; who wants none is not shown it.
+absl::Status ConvertStop(const Generation& asked, const ModelFacts& model, GenerationJob* job) {
+  const FieldNames& names = *asked.names;
+  const bool tells_of_prompt = asked.prompt_logprobs.has_value() || asked.return_prompt_token_ids;
+  StopConditions& stop = job->request.stop;
+  stop.max_tokens =
+      asked.max_tokens.value_or(model.defaults.max_new_tokens.value_or(kUpToContextEnd));
+  stop.min_tokens = asked.min_tokens;
+  if (stop.max_tokens < (tells_of_prompt ? 0 : 1)) {
+    return OutOfRange(names.max_tokens, stop.max_tokens,
+                      "1 and more, or 0 where something of the prompt is asked for");
+  }
+  if (stop.min_tokens < 0 || stop.min_tokens > stop.max_tokens) {
+    return OutOfRange(names.min_tokens, stop.min_tokens, "0 .. max_tokens");
+  }
+  job->output.generates = stop.max_tokens > 0;
+  stop.max_tokens = std::max<int64_t>(1, stop.max_tokens);
+  RETURN_IF_ERROR(ConvertStopTokens(asked, model, &stop));
+  return ConvertStopStrings(asked, model, &job->output);
+}
+
+absl::Status ConvertOutput(const Generation& asked, const ModelFacts& model, GenerationJob* job) {
+  const FieldNames& names = *asked.names;
+  SamplingParams& sampling = job->request.sampling;
+  OutputOptions& output = job->output;
+  output.logprobs = asked.logprobs.has_value();
+  output.prompt_logprobs = asked.prompt_logprobs.has_value();
+  if (output.logprobs) {
+    RETURN_IF_ERROR(CheckRange(names.logprobs, *asked.logprobs, 0, kMaxLogprobs));
+    sampling.logprobs = *asked.logprobs;
+  }
+  if (output.prompt_logprobs) {
+    RETURN_IF_ERROR(CheckRange(names.prompt_logprobs, *asked.prompt_logprobs, 0, kMaxLogprobs));
+    sampling.prompt_logprobs = *asked.prompt_logprobs;
+  }
+  // Without a tokenizer there is nothing else to return.
+  output.return_token_ids = asked.return_token_ids || !model.has_tokenizer;
+  output.return_prompt_token_ids = asked.return_prompt_token_ids;
+  output.skip_special_tokens = asked.skip_special_tokens;
+  RETURN_IF_ERROR(CheckCount(names.shown_special_tokens, asked.shown_special_tokens.size(),
+                             kMaxShownSpecialTokens));
+  ASSIGN_OR_RETURN(output.shown_special_tokens,
+                   ConvertTokenIds(names.shown_special_tokens, asked.shown_special_tokens, model));
+  const auto* text = std::get_if<TextPrompt>(&asked.prompt);
+  output.prompt_has_added_tokens = text != nullptr && text->add_special_tokens;
+  return absl::OkStatus();
+}
+
+// What is kept of a prompt.
+template <typename Id>
+absl::Span<const Id> Truncated(absl::Span<const Id> prompt, const GenerationJob& job) {
+  const auto most = static_cast<size_t>(job.truncate_prompt_tokens);
+  if (most == 0 || most >= prompt.size()) return prompt;
+  return job.keeps_first_tokens ? prompt.first(most) : prompt.last(most);
+}
+
+// How many of the prompt's tokens are kept; 0: all.
+absl::StatusOr<int64_t> KeptTokens(const Generation& asked, const ModelFacts& model) {
+  const int64_t wanted = asked.truncate_prompt_tokens.value_or(0);
+  if (!asked.truncate_prompt_tokens.has_value() || wanted > 0) return wanted;
+  if (wanted != -1) {
+    return OutOfRange(asked.names->truncate_prompt_tokens, wanted,
+                      "1 and more, or -1 for as many as fit");
+  }
+  const int64_t new_tokens = asked.max_tokens.value_or(1);
+  return std::max<int64_t>(1, model.max_model_len - std::max<int64_t>(1, new_tokens));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const std::string& field,
+                                                     absl::Span<const uint32_t> ids,
+                                                     const ModelFacts& model) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(ids.size());
+  for (const uint32_t id : ids) {
+    RETURN_IF_ERROR(CheckTokenId(field, id, model));
+    tokens.push_back(static_cast<TokenId>(id));
+  }
+  return tokens;
+}
+
+absl::StatusOr<GenerationJob> ConvertParameters(const Generation& asked, const ModelFacts& model,
+                                                uint64_t random_seed) {
+  RETURN_IF_ERROR(CheckIdentity(asked, model));
   GenerationJob job;
-  job.client_id = message.request_id();
-  job.request.priority = message.priority();
-  job.request.cache_salt = message.cache_salt();
-  RETURN_IF_ERROR(ConvertSampling(message.sampling(), model, random_seed, &job.request.sampling));
-  RETURN_IF_ERROR(ConvertStop(message, model, &job));
-  RETURN_IF_ERROR(ConvertOutput(message.output(), model, &job));
-  job.output.prompt_has_added_tokens =
-      message.has_text() &&
-      (!message.text().has_add_special_tokens() || message.text().add_special_tokens());
-  ASSIGN_OR_RETURN(job.truncate_prompt_tokens, KeptTokens(message, model));
+  job.names = asked.names;
+  job.client_id = asked.request_id;
+  job.request.priority = asked.priority;
+  job.request.cache_salt = asked.cache_salt;
+  RETURN_IF_ERROR(ConvertSampling(asked, model, random_seed, &job.request.sampling));
+  RETURN_IF_ERROR(ConvertStop(asked, model, &job));
+  RETURN_IF_ERROR(ConvertOutput(asked, model, &job));
+  ASSIGN_OR_RETURN(job.truncate_prompt_tokens, KeptTokens(asked, model));
+  job.keeps_first_tokens = asked.keeps_first_tokens;
   return job;
 }
 
@@ -242,7 +252,7 @@ RequestFlow FlowOf(const Principal& principal) { return {FlowId(principal), prin
 
 absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job) {
   if (const absl::Status status = CheckPriority(principal, job->request.priority); !status.ok()) {
-    return InField("priority", status);
+    return InField(job->names->priority, status);
   }
   job->request.cache_salt = CacheSalt(principal, job->request.cache_salt);
   job->request.flow = FlowOf(principal);
@@ -250,21 +260,23 @@ absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job) {
 }
 
 absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, GenerationJob* job) {
-  if (prompt.empty()) return InvalidField("prompt", "has no tokens; send at least one");
-  const auto most = static_cast<size_t>(job->truncate_prompt_tokens);
-  if (most > 0 && prompt.size() > most) prompt.erase(prompt.begin(), prompt.end() - most);
+  const FieldNames& names = *job->names;
+  if (prompt.empty()) return InvalidField(names.prompt, "has no tokens; send at least one");
+  const absl::Span<const TokenId> kept = Truncated<TokenId>(prompt, *job);
+  if (kept.size() < prompt.size()) prompt.assign(kept.begin(), kept.end());
   const int64_t room = model.max_model_len - static_cast<int64_t>(prompt.size());
   if (room < 1) {
     return WithErrorCode(
         kContextLengthExceeded,
-        InvalidField("prompt", absl::StrCat("has ", prompt.size(), " tokens; at most ",
-                                            model.max_model_len - 1,
-                                            " fit: this model's maximum context length is ",
-                                            model.max_model_len, " tokens, less one to generate")));
+        InvalidField(
+            names.prompt,
+            absl::StrCat("has ", prompt.size(), " tokens; at most ", model.max_model_len - 1,
+                         " fit: this model's maximum context length is ", model.max_model_len,
+                         " tokens, less one to generate")));
   }
   StopConditions& stop = job->request.stop;
   if (stop.min_tokens > room) {
-    return OutOfRange("stop.min_tokens", stop.min_tokens,
+    return OutOfRange(names.min_tokens, stop.min_tokens,
                       absl::StrCat("0 .. ", room, ", what the prompt leaves of the context"));
   }
   stop.max_tokens = std::min(stop.max_tokens, room);
@@ -272,26 +284,20 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, Gen
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const v1::GenerateRequest& message,
-                                                     const ModelFacts& model) {
-  ASSIGN_OR_RETURN(const int64_t most, KeptTokens(message, model));
-  absl::Span<const uint32_t> kept = message.token_ids().ids();
-  if (most > 0) kept.remove_prefix(kept.size() - std::min<size_t>(kept.size(), most));
+absl::StatusOr<std::vector<TokenId>> ConvertPromptIds(absl::Span<const uint32_t> ids,
+                                                      const ModelFacts& model,
+                                                      const GenerationJob& job) {
+  const absl::Span<const uint32_t> kept = Truncated(ids, job);
   // Longer prompts cannot fit whatever their ids are.
   if (kept.size() > static_cast<size_t>(model.max_model_len)) {
     return WithErrorCode(
         kContextLengthExceeded,
-        InvalidField("token_ids", absl::StrCat("has ", kept.size(),
-                                               " entries; this model's maximum context length is ",
-                                               model.max_model_len, " tokens")));
+        InvalidField(
+            job.names->token_ids,
+            absl::StrCat("has ", kept.size(), " entries; this model's maximum context length is ",
+                         model.max_model_len, " tokens")));
   }
-  std::vector<TokenId> ids;
-  ids.reserve(kept.size());
-  for (uint32_t id : kept) {
-    RETURN_IF_ERROR(CheckTokenId("token_ids", id, model));
-    ids.push_back(static_cast<TokenId>(id));
-  }
-  return ids;
+  return ConvertTokenIds(job.names->token_ids, kept, model);
 }
 
 }  // namespace quire

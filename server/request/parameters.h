@@ -1,14 +1,15 @@
-// From quire.v1.GenerateRequest to GenerationJob: every parameter checked and given its value. Pure
-// functions; any thread. Errors carry their field
-// (field_error.h); the sentence has the value and what is allowed.
+// From Generation to GenerationJob: every parameter checked and given its value. Pure functions;
+// any thread. Errors carry their field by the surface's name for it (field_names.h); the sentence
+// has the value and what is allowed.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "quire/v1/inference.pb.h"
+#include "absl/types/span.h"
 #include "server/auth/principal.h"
+#include "server/request/generation.h"
 #include "server/request/generation_job.h"
 #include "server/request/model_facts.h"
 
@@ -16,8 +17,8 @@ namespace quire {
 
 // Everything but the prompt: the request's value, else the model's default, else vLLM's.
 // `random_seed` is used when the request has no seed. NOT_FOUND for another model's name.
-absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& message,
-                                                const ModelFacts& model, uint64_t random_seed);
+absl::StatusOr<GenerationJob> ConvertParameters(const Generation& asked, const ModelFacts& model,
+                                                uint64_t random_seed);
 
 // Whose share of the server a request of `principal` takes.
 RequestFlow FlowOf(const Principal& principal);
@@ -30,12 +31,14 @@ absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job);
 // context's end.
 absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, GenerationJob* job);
 
-// `field` is where the id came from.
-absl::Status CheckTokenId(const std::string& field, uint32_t id, const ModelFacts& model);
-
-// The ids of a token_ids prompt, each of which must be in the vocabulary; of one that is to be
-// truncated only those that are kept.
-absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const v1::GenerateRequest& message,
+// `ids`, each of which must be in the vocabulary; an error blames `field`.
+absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const std::string& field,
+                                                     absl::Span<const uint32_t> ids,
                                                      const ModelFacts& model);
+
+// The prompt of such ids: of one that is to be truncated only those that are kept are looked at.
+absl::StatusOr<std::vector<TokenId>> ConvertPromptIds(absl::Span<const uint32_t> ids,
+                                                      const ModelFacts& model,
+                                                      const GenerationJob& job);
 
 }  // namespace quire

@@ -14,9 +14,8 @@ namespace quire {
 class RequestFuel : public Fuel {
  public:
   // `num_messages` of a chat, else 0. `token`, which may be null, outlives the fuel.
-  RequestFuel(size_t num_bytes, int num_messages, const CancelToken* token)
-      : Fuel(StepsFor(num_bytes, static_cast<size_t>(num_messages)),
-             token == nullptr ? nullptr : &token->flag()) {}
+  RequestFuel(size_t num_bytes, size_t num_messages, const CancelToken* token)
+      : Fuel(StepsFor(num_bytes, num_messages), token == nullptr ? nullptr : &token->flag()) {}
 
  private:
   static constexpr size_t StepsFor(size_t num_bytes, size_t num_messages) {

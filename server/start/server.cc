@@ -35,6 +35,7 @@
 #include "server/request/output/output_pump.h"
 #include "server/start/security.h"
 #include "server/start/settings/engine_settings.h"
+#include "server/surfaces/anthropic/messages_routes.h"
 #include "server/surfaces/grpc/grpc_server.h"
 #include "server/surfaces/openai/model_routes.h"
 #include "server/surfaces/openai/openai_routes.h"
@@ -229,7 +230,7 @@ absl::StatusOr<std::vector<HttpRoute>> Server::Parts::Routes(const ServingContex
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute>& more :
        std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context),
-                   ResponsesRoutes(context)}) {
+                   ResponsesRoutes(context), MessagesRoutes(context)}) {
     std::move(more.begin(), more.end(), std::back_inserter(routes));
   }
   const auto load = [this] {
@@ -306,11 +307,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   }
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork, kMaxQueuedWorkBytes);
-  parts->generate = std::make_unique<GenerateHandler>(
-      GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
-                             parts->work_pool.get(), parts->encoder.get(), &parts->facts,
-                             settings.seed < 0 ? std::nullopt : std::optional(settings.seed),
-                             &parts->metrics, parts->exporter.get()});
+  parts->generate = std::make_unique<GenerateHandler>(GenerateHandler::Parts{
+      parts->engine.get(), &parts->pump, &parts->registry, parts->encoder.get(), &parts->facts,
+      settings.seed < 0 ? std::nullopt : std::optional(settings.seed), &parts->metrics,
+      parts->exporter.get()});
   const ServingContext context = {
       parts->engine.get(),    parts->generate.get(),  &parts->registry,
       parts->work_pool.get(), parts->encoder.get(),   &parts->facts,

@@ -91,6 +91,8 @@ COMPLETIONS = {
     "echo of token ids": ({"echo": True}, lambda a: text_of(a["choices"][0]).startswith(TOKENIZER.decode(IDS))),
     "truncated prompt": ({"truncate_prompt_tokens": 3, "return_token_ids": True}, lambda a: a["choices"][0][
         "prompt_token_ids"] == IDS[-3:] and a["usage"]["prompt_tokens"] == 3),
+    "truncation at the end": ({"truncate_prompt_tokens": 3, "truncation_side": "right", "return_token_ids": True},
+                              lambda a: a["choices"][0]["prompt_token_ids"] == IDS[:3]),
     "token ids in the answer": ({"prompt": CAT, "return_token_ids": True, "logprobs": 1}, lambda a: TOKENIZER.decode(
         a["choices"][0]["prompt_token_ids"]) == CAT and len(a["choices"][0]["token_ids"]) == 5 and TOKENIZER.decode(
             a["choices"][0]["token_ids"]).startswith(text_of(a["choices"][0]).rstrip("\ufffd"))),
@@ -189,7 +191,7 @@ REFUSALS = {
     "bad words": ("completions", {"bad_words": ["x"]}, "bad_words"),
     "allowed token ids": ("completions", {"allowed_token_ids": [70]}, "allowed_token_ids"),
     "truncation to nothing": ("completions", {"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
-    "truncation at the end": ("completions", {"truncation_side": "right"}, "truncation_side"),
+    "truncation of the middle": ("completions", {"truncation_side": "middle"}, "truncation_side"),
 }
 
 

@@ -9,10 +9,11 @@
 #include "kernels/base/check.h"
 #include "quire/v1/inference.pb.h"
 #include "server/request/field_error.h"
+#include "server/request/generate/prompt.h"
 #include "server/request/generate/prompt_encoder.h"
-#include "server/request/generate/prompt_message.h"
 #include "server/request/parameters.h"
 #include "server/request/request_fuel.h"
+#include "server/surfaces/grpc/request_messages.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {
@@ -50,9 +51,9 @@ int64_t CountSpecial(const std::vector<TokenId>& ids) {
 }
 
 // The bundled template writes <|im_start|> and <|im_end|> around each message.
-void CheckSpecialTokens(const v1::Messages& messages, const std::vector<TokenId>& ids) {
-  const bool opens_turn = !messages.has_add_generation_prompt() || messages.add_generation_prompt();
-  CHECK_EQ(CountSpecial(ids), 2 * messages.messages_size() + (opens_turn ? 1 : 0));
+void CheckSpecialTokens(const ChatPrompt& chat, const std::vector<TokenId>& ids) {
+  const auto num_messages = static_cast<int64_t>(chat.messages.size());
+  CHECK_EQ(CountSpecial(ids), 2 * num_messages + (chat.add_generation_prompt ? 1 : 0));
 }
 
 void CheckRefusal(const absl::Status& status) {
@@ -64,12 +65,17 @@ void CheckRefusal(const absl::Status& status) {
 }
 
 absl::StatusOr<GenerationJob> Convert(const v1::GenerateRequest& message, const ModelFacts& facts) {
-  absl::StatusOr<GenerationJob> job = ConvertParameters(message, facts, /*random_seed=*/1);
+  const absl::StatusOr<Generation> asked = ToGeneration(message);
+  if (!asked.ok()) return asked.status();
+  absl::StatusOr<GenerationJob> job = ConvertParameters(*asked, facts, /*random_seed=*/1);
   if (!job.ok()) return job;
-  RequestFuel fuel(message.ByteSizeLong(), message.messages().messages_size(), /*token=*/nullptr);
-  absl::StatusOr<std::vector<TokenId>> prompt = EncodePrompt(message, Encoder(), facts, &fuel);
+  RequestFuel fuel(NumBytes(asked->prompt), NumMessages(asked->prompt), /*token=*/nullptr);
+  absl::StatusOr<std::vector<TokenId>> prompt =
+      EncodePrompt(asked->prompt, *job, Encoder(), facts, &fuel);
   if (!prompt.ok()) return prompt.status();
-  if (message.has_messages()) CheckSpecialTokens(message.messages(), *prompt);
+  if (const auto* chat = std::get_if<ChatPrompt>(&asked->prompt)) {
+    CheckSpecialTokens(*chat, *prompt);
+  }
   const absl::Status set = SetPrompt(*std::move(prompt), facts, &*job);
   if (!set.ok()) return set;
   return job;

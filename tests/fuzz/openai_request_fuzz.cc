@@ -1,6 +1,6 @@
-// The body of an OpenAI request: it is refused with a sentence, or what becomes of it is a request
-// that the engine accepts, and what a response says of it again is JSON. Input: a byte that says
-// which surface, then the body.
+// The body of an OpenAI request, or of Anthropic's messages: it is refused with a sentence, or what
+// becomes of it is a request that the engine accepts, and what a response says of it again is JSON.
+// Input: a byte that says which surface, then the body.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,9 +8,10 @@
 #include "kernels/base/check.h"
 #include "server/request/generate/prompt_encoder.h"
 #include "server/request/parameters.h"
-#include "server/surfaces/openai/json_tree.h"
+#include "server/surfaces/anthropic/messages_request.h"
 #include "server/surfaces/openai/openai_request.h"
 #include "server/surfaces/responses/responses_request.h"
+#include "server/text/json_tree.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {
@@ -31,12 +32,12 @@ void CheckRefusal(const absl::Status& status) {
 }
 
 // A text is one token long.
-void Accept(const v1::GenerateRequest& message, const ModelFacts& facts) {
-  absl::StatusOr<GenerationJob> job = ConvertParameters(message, facts, /*random_seed=*/1);
+void Accept(const Generation& asked, const ModelFacts& facts) {
+  absl::StatusOr<GenerationJob> job = ConvertParameters(asked, facts, /*random_seed=*/1);
   if (!job.ok()) return CheckRefusal(job.status());
   std::vector<TokenId> prompt = {1};
-  if (message.has_token_ids()) {
-    absl::StatusOr<std::vector<TokenId>> ids = ConvertTokenIds(message, facts);
+  if (const auto* sent = std::get_if<TokenIdsPrompt>(&asked.prompt)) {
+    absl::StatusOr<std::vector<TokenId>> ids = ConvertPromptIds(*sent, facts, *job);
     if (!ids.ok()) return CheckRefusal(ids.status());
     prompt = *std::move(ids);
   }
@@ -54,7 +55,7 @@ void Accept(const v1::GenerateRequest& message, const ModelFacts& facts) {
 void TryCompletion(std::string_view body, const ModelFacts& facts) {
   const absl::StatusOr<OpenAiRequest> request = ParseCompletion(body, facts);
   if (!request.ok()) return CheckRefusal(request.status());
-  for (const v1::GenerateRequest& one : RequestsOf(*request)) Accept(one, facts);
+  for (const Generation& one : GenerationsOf(*request)) Accept(one, facts);
 }
 
 const ModelAnswers& Answers() {
@@ -66,18 +67,30 @@ const ModelAnswers& Answers() {
 void TryResponse(std::string_view body, const ModelFacts& facts) {
   const absl::StatusOr<ResponsesRequest> request = ParseResponses(body, facts, Answers());
   if (!request.ok()) return CheckRefusal(request.status());
-  size_t num_values = 0;
-  const auto members = ParseJsonTree(absl::StrCat("{", request->format.members, "}"), &num_values);
+  size_t num_values_left = kMaxJsonValues;
+  const auto members =
+      ParseJsonTree(absl::StrCat("{", request->format.members, "}"), &num_values_left);
   // Only of values that the request's own limits refuse it need not be.
-  if (ConvertParameters(request->request, facts, 1).ok()) CHECK(members.ok()) << members.status();
-  CHECK(request->request.has_messages());
-  Accept(request->request, facts);
+  if (ConvertParameters(request->asked, facts, 1).ok()) CHECK(members.ok()) << members.status();
+  CHECK(std::holds_alternative<ChatPrompt>(request->asked.prompt));
+  Accept(request->asked, facts);
+}
+
+void TryMessage(std::string_view body, const ModelFacts& facts) {
+  const absl::StatusOr<MessagesRequest> request = ParseMessages(body, facts, Answers());
+  if (!request.ok()) return CheckRefusal(request.status());
+  Accept(request->asked, facts);
 }
 
 }  // namespace
 
 std::vector<std::string> Seeds() {
   return {
+      R"(m{"max_tokens":9,"system":"s","stop_sequences":["x"],"messages":[{"role":"user","content":"a"}]})",
+      R"(m{"max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t"},)"
+      R"({"type":"tool_use","id":"1","name":"f","input":{"a":1}}]},{"role":"user","content":[)"
+      R"({"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"r"}]}]}],)"
+      R"("tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"f"}})",
       R"(c{"model":"demo","prompt":["a",[1,2]],"n":2,"logprobs":1,"echo":true,"stop":["x"]})",
       R"(c{"prompt":[1,2,3],"truncate_prompt_tokens":2,"return_token_ids":true,"seed":4})",
       R"(c{"prompt":"x","stream":true,"stream_options":{"include_usage":true},"logit_bias":{"7":1}})",
@@ -113,8 +126,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t surface = input.TakeByte();
   if (surface == 'r') {
     fuzz::TryResponse(input.rest(), facts);
+  } else if (surface == 'm') {
+    fuzz::TryMessage(input.rest(), facts);
   } else if (surface == 't') {
-    const absl::StatusOr<v1::TokenizeRequest> request = ParseTokenize(input.rest());
+    const absl::StatusOr<AskedTokens> request = ParseTokenize(input.rest());
     if (!request.ok()) fuzz::CheckRefusal(request.status());
   } else {
     fuzz::TryCompletion(input.rest(), facts);

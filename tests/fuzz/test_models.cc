@@ -1,6 +1,5 @@
 #include "tests/fuzz/test_models.h"
 
-#include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
 #include "server/text/tokenizer/models/byte_level.h"
 #include "server/text/tokenizer/regex/known_patterns.h"
@@ -37,10 +36,7 @@ std::shared_ptr<const Tokenizer> Unigram() {
   }
   nlohmann::json file = testing::UnigramJson(pieces);
   file["model"]["byte_fallback"] = true;
-  std::string charsmap;
-  absl::Base64Escape(testing::CharsmapBlob({{"ﬁ", "fi"}, {"e\u0301", "é"}, {"\t", " "}}),
-                     &charsmap);
-  file["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", charsmap}};
+  file["normalizer"] = {{"type", "NFKC"}};
   file["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}};
   file["decoder"] = nlohmann::json::parse(
       R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Metaspace", "replacement": "▁"}]})");

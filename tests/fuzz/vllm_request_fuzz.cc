@@ -40,12 +40,12 @@ void CheckRefusal(const absl::Status& status, std::initializer_list<const char*>
 }
 
 // What the engine gets of a converted request; a text is one token long.
-absl::Status Accept(const v1::GenerateRequest& message, const ModelFacts& facts) {
-  absl::StatusOr<GenerationJob> job = ConvertParameters(message, facts, /*random_seed=*/1);
+absl::Status Accept(const Generation& asked, const ModelFacts& facts) {
+  absl::StatusOr<GenerationJob> job = ConvertParameters(asked, facts, /*random_seed=*/1);
   if (!job.ok()) return job.status();
   std::vector<TokenId> prompt = {1};
-  if (message.has_token_ids()) {
-    absl::StatusOr<std::vector<TokenId>> ids = ConvertTokenIds(message, facts);
+  if (const auto* sent = std::get_if<TokenIdsPrompt>(&asked.prompt)) {
+    absl::StatusOr<std::vector<TokenId>> ids = ConvertPromptIds(*sent, facts, *job);
     if (!ids.ok()) return ids.status();
     prompt = *std::move(ids);
   }
@@ -63,18 +63,16 @@ absl::Status Accept(const v1::GenerateRequest& message, const ModelFacts& facts)
 void TryEngine(const std::string& bytes, const ModelFacts& facts) {
   engine::GenerateRequest message;
   if (!message.ParseFromString(bytes)) return;
-  absl::StatusOr<v1::GenerateRequest> request = FromVllmEngine(message);
-  const absl::Status status =
-      InVllmEngineTerms(request.ok() ? Accept(*request, facts) : request.status());
+  const absl::StatusOr<Generation> asked = FromVllmEngine(message);
+  const absl::Status status = asked.ok() ? Accept(*asked, facts) : asked.status();
   if (!status.ok()) CheckRefusal(status, {"sampling.", "stop.", "output.", "token_ids", "prompt"});
 }
 
 void TryInference(const std::string& bytes, const ModelFacts& facts) {
   ::vllm::GenerateRequest message;
   if (!message.ParseFromString(bytes)) return;
-  absl::StatusOr<v1::GenerateRequest> request = FromVllmInference(message, facts);
-  const absl::Status status =
-      InVllmInferenceTerms(request.ok() ? Accept(*request, facts) : request.status());
+  const absl::StatusOr<Generation> asked = FromVllmInference(message, facts);
+  const absl::Status status = asked.ok() ? Accept(*asked, facts) : asked.status();
   if (!status.ok()) CheckRefusal(status, {"stop.", "output."});
 }
 

@@ -113,13 +113,19 @@ class LintLayersTest(unittest.TestCase):
 
     def test_the_readme_tells_the_order_of_folders(self):
         table = (pathlib.Path(LINT).parents[2] / "server/README.md").read_text()
-        self.assertEqual(run_lint({"server/README.md": table})[0], 0)
+        source = {"server/observe/kv_events/events.cc": '#include "server/observe/metrics/server_metrics.h"\n'}
+        self.assertEqual(run_lint({"server/README.md": table, **source})[0], 0)
         lines = table.splitlines()
         metrics = next(i for i, line in enumerate(lines) if "`metrics/`" in line)
         lines[metrics], lines[metrics + 1] = lines[metrics + 1], lines[metrics]
-        code, output = run_lint({"server/README.md": "\n".join(lines)})
+        code, output = run_lint({"server/README.md": "\n".join(lines), **source})
         self.assertEqual(code, 1)
-        self.assertIn("has server/observe/kv_events/ where PLACES has server/observe/metrics/", output)
+        self.assertIn("server/observe/metrics/server_metrics.h stands above server/observe/kv_events/", output)
+
+    def test_a_folder_of_the_server_has_a_row(self):
+        code, output = run_lint({"server/kitchen/sink.cc": '#include "engine/engine.h"\n'})
+        self.assertEqual(code, 1)
+        self.assertIn("server/kitchen/sink.cc: its folder has no row", output)
 
 
 if __name__ == "__main__":

@@ -215,15 +215,12 @@ void ZmqPublisher::PublishNews() {
   while (true) {
     const KvEventLog::ReadResult next = engine_.kv_event_log().Read(next_sequence_);
     if (next.outcome == KvEventLog::Outcome::kLost) {
-      const uint64_t first = engine_.kv_event_log().first_sequence();
-      num_lost_batches_ += first - next_sequence_;
-      next_sequence_ = first;
+      next_sequence_ = engine_.kv_event_log().first_sequence();
       continue;
     }
     if (next.outcome != KvEventLog::Outcome::kBatch) return;
     sockets_->Publish({config_.topic, NumberBytes(next_sequence_ - KvEventLog::kFirstSequence),
                        EncodeKvEvents(*next.batch, engine_.model_info().block_size)});
-    ++num_batches_;
     ++next_sequence_;
   }
 }

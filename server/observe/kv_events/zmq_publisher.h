@@ -28,10 +28,6 @@ class ZmqPublisher {
   ZmqPublisher(const ZmqPublisher&) = delete;
   ZmqPublisher& operator=(const ZmqPublisher&) = delete;
 
-  // What has been told, and what was lost before it could be. Any thread.
-  uint64_t num_batches() const { return num_batches_; }
-  uint64_t num_lost_batches() const { return num_lost_batches_; }
-
  private:
   class Sockets;
   class WakeEvent;
@@ -46,8 +42,6 @@ class ZmqPublisher {
   const std::shared_ptr<const WakeEvent> wake_;
   const std::unique_ptr<Sockets> sockets_;
   std::atomic<bool> stopping_ = false;
-  std::atomic<uint64_t> num_batches_ = 0;
-  std::atomic<uint64_t> num_lost_batches_ = 0;
   uint64_t subscription_ = 0;
   uint64_t next_sequence_ = 0;  // of the log, to be published; the thread's
   std::thread thread_;          // the last member: it uses all others

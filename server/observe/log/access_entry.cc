@@ -5,7 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/clock.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "server/observe/log/json_text.h"
 #include "server/observe/log/log_setup.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 

@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
-#include "server/request/generate/prompt_message.h"
+#include "server/request/generate/prompt.h"
 #include "server/request/limits.h"
 #include "server/request/parameters.h"
 #include "server/request/request_fuel.h"
@@ -22,85 +22,62 @@ absl::Status GenerateHandler::CheckRoom(const Principal& principal,
   return WithRetryPushback(status);
 }
 
-void GenerateHandler::Start(Caller caller, v1::GenerateRequest message,
-                            std::unique_ptr<AnswerWriter> writer) {
+void GenerateHandler::Start(Caller caller, Generation asked, std::unique_ptr<AnswerWriter> writer) {
   std::vector<ListedRequest> list;
-  list.push_back({std::move(message), caller.token, std::move(writer)});
+  list.push_back({std::move(asked), caller.token, std::move(writer)});
   StartAll(std::move(caller), std::move(list));
 }
 
 void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
-  auto batch = std::make_shared<Batch>();
-  batch->principal = std::move(caller.principal);
-  batch->token = std::move(caller.token);
-  batch->requests.reserve(list.size());
+  Batch batch;
+  batch.principal = std::move(caller.principal);
+  batch.token = std::move(caller.token);
+  batch.requests.reserve(list.size());
   const absl::Time now = MonotonicNow();
   for (ListedRequest& listed : list) {
-    Pending& pending = batch->requests.emplace_back();
+    Pending& pending = batch.requests.emplace_back();
     pending.token = std::move(listed.token);
     if (caller.is_id_of_call) pending.id_in_use = IdInUse::kMakeAnother;
-    pending.message = std::move(listed.message);
-    pending.access.model = pending.message.model();
+    pending.asked = std::move(listed.asked);
+    pending.access.model = pending.asked.model;
     pending.writer = std::move(listed.writer);
     pending.arrived = now;
     if (parts_.exporter != nullptr) pending.trace = parts_.exporter->Record(caller.trace, now);
   }
-  size_t num_bytes = 0;
-  for (Pending& pending : batch->requests) {
-    if (const absl::Status checked = Check(*batch->principal, pending); !checked.ok()) {
-      // What a principal may have at a time is all that can be exhausted so early.
-      Refuse(*batch, WithRetryPushback(checked),
-             absl::IsResourceExhausted(checked) ? std::optional(RefusalReason::kPrincipalLimit)
-                                                : std::nullopt);
-      return;
-    }
-    pending.num_bytes = pending.message.ByteSizeLong();
-    num_bytes += pending.num_bytes;
-  }
-  if (num_bytes <= kMaxInlineBytes) {
-    TokenizeAndSubmit(*batch);
+  if (const absl::Status checked = CheckAll(batch); !checked.ok()) {
+    // What a principal may have at a time is all that can be exhausted so early.
+    Refuse(batch, WithRetryPushback(checked),
+           absl::IsResourceExhausted(checked) ? std::optional(RefusalReason::kPrincipalLimit)
+                                              : std::nullopt);
     return;
   }
-  size_t num_memory_bytes = 0;
-  for (const Pending& pending : batch->requests) {
-    num_memory_bytes += pending.message.SpaceUsedLong();
-  }
-  parts_.work_pool->Add({.num_bytes = num_memory_bytes,
-                         .token = batch->token,
-                         .cost = std::move(caller.cost),
-                         .run = [this, batch](const absl::Status& status) {
-                           if (status.ok()) {
-                             TokenizeAndSubmit(*batch);
-                           } else {
-                             Refuse(*batch, status);
-                           }
-                         }});
+  absl::Status status = Tokenize(batch);
+  if (status.ok()) status = Submit(batch);
+  if (!status.ok()) Refuse(batch, WithRetryPushback(status));
+}
+
+absl::Status GenerateHandler::CheckAll(Batch& batch) {
+  for (Pending& pending : batch.requests) RETURN_IF_ERROR(Check(*batch.principal, pending));
+  return absl::OkStatus();
 }
 
 absl::Status GenerateHandler::Check(const Principal& principal, Pending& pending) {
-  if (pending.message.has_messages()) {
-    RETURN_IF_ERROR(CheckMessages(pending.message.messages()));
-  }
-  ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, seeds_.Next()));
+  const Generation& asked = pending.asked;
+  const auto* chat = std::get_if<ChatPrompt>(&asked.prompt);
+  if (chat != nullptr) RETURN_IF_ERROR(CheckMessages(*chat, *asked.names));
+  ASSIGN_OR_RETURN(pending.job, ConvertParameters(asked, *parts_.model, seeds_.Next()));
   RETURN_IF_ERROR(ApplyPrincipal(principal, &pending.job));
   ASSIGN_OR_RETURN(pending.lease,
                    parts_.registry->Enter(principal, pending.job.client_id, pending.token,
                                           pending.arrived, pending.id_in_use));
   if (pending.trace != nullptr) {
     RequestTrace& trace = *pending.trace;
-    trace.is_chat = pending.message.has_messages();
+    trace.is_chat = chat != nullptr;
     trace.request_id = pending.lease.request_id();
-    trace.model =
-        pending.message.model().empty() ? parts_.model->served_names[0] : pending.message.model();
+    trace.model = asked.model.empty() ? parts_.model->served_names[0] : asked.model;
     trace.sampling = pending.job.request.sampling;
   }
   return absl::OkStatus();
-}
-
-void GenerateHandler::TokenizeAndSubmit(Batch& batch) {
-  absl::Status status = Tokenize(batch);
-  if (status.ok()) status = Submit(batch);
-  if (!status.ok()) Refuse(batch, WithRetryPushback(status));
 }
 
 absl::Status GenerateHandler::Tokenize(Batch& batch) {
@@ -108,10 +85,10 @@ absl::Status GenerateHandler::Tokenize(Batch& batch) {
     if (batch.token->cancelled() || pending.token->cancelled()) {
       return absl::CancelledError("cancelled before it began");
     }
-    RequestFuel fuel(pending.num_bytes, pending.message.messages().messages_size(),
-                     batch.token.get());
+    const Prompt& asked = pending.asked.prompt;
+    RequestFuel fuel(NumBytes(asked), NumMessages(asked), batch.token.get());
     ASSIGN_OR_RETURN(std::vector<TokenId> prompt,
-                     EncodePrompt(pending.message, *parts_.encoder, *parts_.model, &fuel));
+                     EncodePrompt(asked, pending.job, *parts_.encoder, *parts_.model, &fuel));
     RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));
   }
   return absl::OkStatus();

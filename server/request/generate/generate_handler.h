@@ -6,13 +6,12 @@
 #include <optional>
 #include <vector>
 
-#include "quire/v1/inference.pb.h"
 #include "server/auth/principal.h"
 #include "server/observe/metrics/server_metrics.h"
 #include "server/request/answer_size.h"
 #include "server/request/cancel_token.h"
 #include "server/request/generate/prompt_encoder.h"
-#include "server/request/generate/work_pool.h"
+#include "server/request/generation.h"
 #include "server/request/generation_job.h"
 #include "server/request/model_facts.h"
 #include "server/request/output/answer_writer.h"
@@ -29,7 +28,6 @@ class Engine;
 struct Caller {
   std::shared_ptr<const Principal> principal;
   std::shared_ptr<CancelToken> token;  // cancels all of them at any time
-  std::shared_ptr<CallCost> cost;      // is charged for work on other threads
   TraceContext trace;                  // as TraceOf says
   // The request's id comes with the call, not with the request: proxies and clients that try again
   // may send it more than once, so while it is in use another one is made from it.
@@ -38,7 +36,7 @@ struct Caller {
 
 // One request of several.
 struct ListedRequest {
-  v1::GenerateRequest message;
+  Generation asked;
   std::shared_ptr<CancelToken> token;  // cancels this one; that of its caller if there is no other
   std::unique_ptr<AnswerWriter> writer;
 };
@@ -50,7 +48,6 @@ class GenerateHandler {
     Engine* engine;
     OutputPump* pump;
     RequestRegistry* registry;
-    WorkPool* work_pool;
     const PromptEncoder* encoder;
     const ModelFacts* model;
     std::optional<uint64_t> seed;  // of requests that bring none
@@ -70,9 +67,9 @@ class GenerateHandler {
     return parts_.exporter != nullptr ? parts_.exporter->TraceOf(callers) : callers;
   }
 
-  // Starts a request; its answer goes to `writer`, which is ended exactly once, perhaps before this
-  // returns.
-  void Start(Caller caller, v1::GenerateRequest message, std::unique_ptr<AnswerWriter> writer);
+  // Starts a request: tokenizes its prompt on this thread (see ReadRequest in server/call/). Its
+  // answer goes to `writer`, which is ended exactly once, perhaps before this returns.
+  void Start(Caller caller, Generation asked, std::unique_ptr<AnswerWriter> writer);
 
   // The same for a list of requests, which the engine takes together or not at all: an error that
   // keeps one of them from beginning is told to the writers of all.
@@ -83,8 +80,7 @@ class GenerateHandler {
   struct Pending {
     std::shared_ptr<CancelToken> token;
     IdInUse id_in_use = IdInUse::kRefuse;
-    v1::GenerateRequest message;
-    size_t num_bytes = 0;  // of the message
+    Generation asked;
     absl::Time arrived;
     RecordedTrace trace;  // null: not recorded
     GenerationJob job;
@@ -101,7 +97,7 @@ class GenerateHandler {
   };
 
   absl::Status Check(const Principal& principal, Pending& pending);
-  void TokenizeAndSubmit(Batch& batch);
+  absl::Status CheckAll(Batch& batch);
   absl::Status Tokenize(Batch& batch);
   absl::Status Submit(Batch& batch);
   static absl::Status CheckPromptLogprobs(const Batch& batch);

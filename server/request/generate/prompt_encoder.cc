@@ -17,11 +17,6 @@ std::string TokenOrEmpty(const Tokenizer& tokenizer, std::optional<TokenId> id) 
   return id.has_value() ? std::string(tokenizer.IdToToken(*id)) : std::string();
 }
 
-// Nobody's field is to blame for the request's end.
-absl::Status Blamed(absl::string_view field, const absl::Status& status) {
-  return absl::IsCancelled(status) ? status : InField(field, status);
-}
-
 }  // namespace
 
 std::string PromptEncoder::Rendered::text() const {
@@ -58,11 +53,11 @@ absl::Status PromptEncoder::CheckHasTokenizer(absl::string_view field) const {
                                                       "(--skip-tokenizer-init); send token_ids"));
 }
 
-absl::Status PromptEncoder::CheckTakesMessages() const {
-  RETURN_IF_ERROR(CheckHasTokenizer("messages"));
+absl::Status PromptEncoder::CheckTakesMessages(absl::string_view field) const {
+  RETURN_IF_ERROR(CheckHasTokenizer(field));
   if (chat_templates_.has_value()) return absl::OkStatus();
   return InvalidField(
-      "messages",
+      field,
       "this model has no chat template; send text or token_ids, or start the server "
       "with --chat-template");
 }
@@ -76,23 +71,18 @@ PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
 
 absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(const TextPrompt& prompt,
                                                                Fuel* fuel) const {
-  RETURN_IF_ERROR(CheckHasTokenizer("text"));
   EncodeOptions options;
   options.add_special_tokens = prompt.add_special_tokens;
   options.parse_special_tokens = prompt.parse_special_tokens;
   options.fuel = fuel;
-  absl::StatusOr<std::vector<TokenId>> ids = tokenizer_->Encode(prompt.text, options);
-  if (!ids.ok()) return Blamed("text", ids.status());
-  return ids;
+  return tokenizer_->Encode(prompt.text, options);
 }
 
 absl::StatusOr<PromptEncoder::Rendered> PromptEncoder::Render(RenderInput input) const {
-  RETURN_IF_ERROR(CheckTakesMessages());
   input.bos_token = bos_token_;
   input.eos_token = eos_token_;
-  absl::StatusOr<std::vector<PromptSegment>> segments = chat_templates_->Render(std::move(input));
-  if (!segments.ok()) return Blamed("messages", segments.status());
-  return Rendered{*std::move(segments)};
+  ASSIGN_OR_RETURN(std::vector<PromptSegment> segments, chat_templates_->Render(std::move(input)));
+  return Rendered{std::move(segments)};
 }
 
 absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeRendered(const Rendered& rendered,
@@ -103,10 +93,7 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeRendered(const Rendere
     parts.push_back({segment.text, segment.from_template});
   }
   // The template writes the special tokens around the text itself.
-  absl::StatusOr<std::vector<TokenId>> ids =
-      tokenizer_->EncodeSegments(parts, /*add_special_tokens=*/false, fuel);
-  if (!ids.ok()) return Blamed("messages", ids.status());
-  return ids;
+  return tokenizer_->EncodeSegments(parts, /*add_special_tokens=*/false, fuel);
 }
 
 }  // namespace quire

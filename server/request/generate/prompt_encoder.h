@@ -9,17 +9,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/request/generation.h"
 #include "server/text/chat/template_loader.h"
 #include "server/text/tokenizer/tokenizer.h"
 
 namespace quire {
-
-// A prompt that is not a chat.
-struct TextPrompt {
-  std::string text;
-  bool add_special_tokens = true;    // those that begin and end a sequence
-  bool parse_special_tokens = true;  // where the text spells one
-};
 
 class PromptEncoder {
  public:
@@ -38,16 +32,16 @@ class PromptEncoder {
   PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
                 std::optional<ChatTemplateSet> chat_templates);
 
-  // Errors carry their field, "text" or "messages", but for CANCELLED by the fuel's request.
+  // There is a tokenizer. CANCELLED by the fuel's request.
   absl::StatusOr<std::vector<TokenId>> EncodeText(const TextPrompt& prompt, Fuel* fuel) const;
-  // The tokens that begin and end a sequence are filled in.
+  // There is a chat template. The tokens that begin and end a sequence are filled in.
   absl::StatusOr<Rendered> Render(RenderInput input) const;
   absl::StatusOr<std::vector<TokenId>> EncodeRendered(const Rendered& rendered, Fuel* fuel) const;
 
   // FAILED_PRECONDITION of `field` where there is no tokenizer.
   absl::Status CheckHasTokenizer(absl::string_view field) const;
-  // The same for "messages", and INVALID_ARGUMENT where there is no chat template.
-  absl::Status CheckTakesMessages() const;
+  // The same, and INVALID_ARGUMENT where there is no chat template.
+  absl::Status CheckTakesMessages(absl::string_view field) const;
   // One that knows no token where there is none.
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_chat_template() const { return chat_templates_.has_value(); }

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "quire/v1/inference.pb.h"
 #include "server/request/cancel_token.h"
 #include "server/request/generate/prompt_encoder.h"
+#include "server/request/generation.h"
 #include "server/request/model_facts.h"
 
 namespace quire {
@@ -20,8 +20,8 @@ struct TokenizedPrompt {
   std::string rendered;  // what the chat template made of messages
 };
 
-// `token`, which may be null, ends the work with CANCELLED.
-absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& request,
+// Of a text or a chat. `token`, which may be null, ends the work with CANCELLED.
+absl::StatusOr<TokenizedPrompt> TokenizePrompt(const Prompt& prompt, const FieldNames& names,
                                                const PromptEncoder& encoder,
                                                const CancelToken* token);
 
@@ -29,11 +29,14 @@ absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& reques
 std::vector<std::string> SpellTokens(const PromptEncoder& encoder, const std::vector<TokenId>& ids);
 
 // The text of a prompt of `ids`, special tokens included. `goes_on`: without a character that they
-// only begin, which the answer's text has. An error blames "token_ids", or "echo".
-absl::StatusOr<std::string> PromptText(const PromptEncoder& encoder, const ModelFacts& model,
-                                       absl::Span<const uint32_t> ids, bool goes_on);
+// only begin, which the answer's text has. An error blames `field`, or "echo".
+absl::StatusOr<std::string> PromptText(const std::string& field, absl::Span<const uint32_t> ids,
+                                       const PromptEncoder& encoder, const ModelFacts& model,
+                                       bool goes_on);
 
-absl::StatusOr<std::string> Detokenize(const PromptEncoder& encoder, const ModelFacts& model,
-                                       absl::Span<const uint32_t> ids, bool skip_special_tokens);
+// An error blames `field`, where the ids came from.
+absl::StatusOr<std::string> Detokenize(const std::string& field, absl::Span<const uint32_t> ids,
+                                       const PromptEncoder& encoder, const ModelFacts& model,
+                                       bool skip_special_tokens);
 
 }  // namespace quire

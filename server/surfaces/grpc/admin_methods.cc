@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 #include "kernels/base/status_macros.h"
+#include "quire/v1/inference.pb.h"
 #include "server/call/service_methods.h"
 #include "server/call/unary_method.h"
 #include "server/request/field_error.h"

@@ -9,34 +9,32 @@
 #include "absl/status/statusor.h"
 #include "server/call/grpc_call.h"
 #include "server/call/messages.h"
-#include "server/request/generate/generate_handler.h"
+#include "server/call/read_request.h"
+#include "server/request/generate/serving_context.h"
 
 namespace quire {
 
 // `Writer` is an AnswerWriter, made of (GrpcCallRef, const Request&). `convert` is
-// `absl::StatusOr<v1::GenerateRequest>(Request)`.
+// `absl::StatusOr<Generation>(Request)`.
 template <typename Writer, typename Request, typename Convert>
-GrpcMethod MakeGenerateMethod(std::string path, GenerateHandler* handler, Convert convert) {
-  return {std::move(path), [handler, convert](const GrpcCallRef& call, const std::string& bytes) {
-            // Before the message is even read: refusing costs next to nothing.
-            if (const absl::Status room = handler->CheckRoom(*call->principal()); !room.ok()) {
-              call->Finish(room);
-              return;
-            }
-            absl::StatusOr<Request> message = Parse<Request>(bytes);
-            if (!message.ok()) {
-              call->Finish(message.status());
-              return;
-            }
-            call->SetTrace(handler->TraceOf(call->trace()));
-            auto writer = std::make_unique<Writer>(call, *message);
-            absl::StatusOr<v1::GenerateRequest> request = convert(*std::move(message));
-            if (request.ok()) {
-              handler->Start({call->principal(), call->token(), call->cost(), call->trace()},
-                             *std::move(request), std::move(writer));
-            } else {
-              writer->End(request.status(), {});
-            }
+GrpcMethod MakeGenerateMethod(std::string path, const ServingContext& serving, Convert convert) {
+  return {std::move(path), [handler = serving.generate, pool = serving.work_pool, convert](
+                               const GrpcCallRef& call, std::string bytes) {
+            const auto start = [handler, convert, call](const std::string& bytes) {
+              absl::StatusOr<Request> message = Parse<Request>(bytes);
+              if (!message.ok()) {
+                call->Fail(message.status());
+                return;
+              }
+              auto writer = std::make_unique<Writer>(call, *message);
+              absl::StatusOr<Generation> asked = convert(*std::move(message));
+              if (asked.ok()) {
+                handler->Start(CallerOf(*call), *std::move(asked), std::move(writer));
+              } else {
+                call->Fail(asked.status());
+              }
+            };
+            ReadGeneration(handler, pool, call, std::move(bytes), start);
           }};
 }
 

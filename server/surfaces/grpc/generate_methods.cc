@@ -6,6 +6,7 @@
 #include "server/call/messages.h"
 #include "server/surfaces/grpc/answer_messages.h"
 #include "server/surfaces/grpc/generate_method.h"
+#include "server/surfaces/grpc/request_messages.h"
 
 namespace quire {
 
@@ -60,20 +61,19 @@ class OnceWriter final : public AnswerWriter {
 };
 
 template <typename Writer>
-GrpcMethod MethodOf(const char* name, GenerateHandler* handler) {
-  return MakeGenerateMethod<Writer, v1::GenerateRequest>(
-      PathOf(Method(name)), handler,
-      [](v1::GenerateRequest request) -> absl::StatusOr<v1::GenerateRequest> { return request; });
+GrpcMethod MethodOf(const char* name, const ServingContext& serving) {
+  return MakeGenerateMethod<Writer, v1::GenerateRequest>(PathOf(Method(name)), serving,
+                                                         ToGeneration);
 }
 
 }  // namespace
 
 GrpcMethod GenerateMethod(const ServingContext& serving) {
-  return MethodOf<StreamWriter>("Generate", serving.generate);
+  return MethodOf<StreamWriter>("Generate", serving);
 }
 
 GrpcMethod GenerateOnceMethod(const ServingContext& serving) {
-  return MethodOf<OnceWriter>("GenerateOnce", serving.generate);
+  return MethodOf<OnceWriter>("GenerateOnce", serving);
 }
 
 }  // namespace quire

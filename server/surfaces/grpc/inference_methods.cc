@@ -6,8 +6,8 @@
 #include "server/call/unary_method.h"
 #include "server/request/generate/describe.h"
 #include "server/request/generate/tokenize.h"
-#include "server/request/limits.h"
 #include "server/surfaces/grpc/generate_methods.h"
+#include "server/surfaces/grpc/request_messages.h"
 
 namespace quire {
 
@@ -16,7 +16,8 @@ namespace {
 absl::StatusOr<v1::TokenizeResponse> AnswerTokenize(const v1::TokenizeRequest& request,
                                                     const PromptEncoder& encoder,
                                                     const CancelToken* token) {
-  ASSIGN_OR_RETURN(TokenizedPrompt prompt, TokenizePrompt(request, encoder, token));
+  ASSIGN_OR_RETURN(const Prompt asked, ToPrompt(request));
+  ASSIGN_OR_RETURN(TokenizedPrompt prompt, TokenizePrompt(asked, kQuireNames, encoder, token));
   v1::TokenizeResponse response;
   response.mutable_ids()->Add(prompt.ids.begin(), prompt.ids.end());
   if (request.return_tokens()) {
@@ -35,10 +36,8 @@ absl::StatusOr<v1::DetokenizeResponse> AnswerDetokenize(const v1::DetokenizeRequ
                                                         const ServingContext& context) {
   const bool skip_special_tokens =
       request.has_skip_special_tokens() ? request.skip_special_tokens() : true;
-  ASSIGN_OR_RETURN(std::string text,
-                   Detokenize(*context.encoder, *context.model,
-                              {request.ids().data(), static_cast<size_t>(request.ids_size())},
-                              skip_special_tokens));
+  ASSIGN_OR_RETURN(std::string text, Detokenize("ids", request.ids(), *context.encoder,
+                                                *context.model, skip_special_tokens));
   v1::DetokenizeResponse response;
   response.set_text(std::move(text));
   return response;
@@ -78,13 +77,13 @@ GrpcService InferenceService(const ServingContext& context) {
                                               const GrpcCall& call) {
                     return AnswerTokenize(message, *encoder, call.token().get());
                   },
-                  context.work_pool, kMaxInlineBytes),
+                  context.work_pool),
               UnaryMethod<v1::DetokenizeRequest>(
                   *service.FindMethodByName("Detokenize"),
                   [context](const v1::DetokenizeRequest& message, const GrpcCall&) {
                     return AnswerDetokenize(message, context);
                   },
-                  context.work_pool, kMaxInlineBytes),
+                  context.work_pool),
               UnaryMethod<v1::GetModelRequest>(
                   *service.FindMethodByName("GetModel"),
                   [context](const v1::GetModelRequest&, const GrpcCall&) {

@@ -1,11 +1,8 @@
 #include "server/surfaces/openai/body_routes.h"
 
-#include <memory>
 #include <utility>
 
-#include "server/request/generate/generate_handler.h"
-#include "server/request/generate/work_pool.h"
-#include "server/request/limits.h"
+#include "server/call/read_request.h"
 
 namespace quire {
 
@@ -13,22 +10,8 @@ HttpRoute BodyRoute(std::string path, const ServingContext& context,
                     std::function<void(const HttpCallRef& call, const std::string& body)> work) {
   auto handle = [pool = context.work_pool, work = std::move(work)](const HttpCallRef& call,
                                                                    HttpRequest request) {
-    if (request.body.size() <= kMaxInlineBytes) {
-      work(call, request.body);
-      return;
-    }
-    // JSON takes several times its text.
-    constexpr size_t kMemoryPerByte = 2;
-    const size_t num_bytes = kMemoryPerByte * request.body.size();
-    auto body = std::make_shared<std::string>(std::move(request.body));
-    pool->Add(
-        {num_bytes, call->token(), call->cost(), [call, body, &work](const absl::Status& status) {
-           if (status.ok()) {
-             work(call, *body);
-           } else {
-             call->Fail(status);
-           }
-         }});
+    ReadRequest(pool, call, std::move(request.body),
+                [call, &work](const std::string& body) { work(call, body); });
   };
   return {"POST", std::move(path), Role::kInference, std::move(handle)};
 }
@@ -36,17 +19,12 @@ HttpRoute BodyRoute(std::string path, const ServingContext& context,
 HttpRoute GenerateRoute(
     std::string path, const ServingContext& context,
     std::function<void(const HttpCallRef& call, const std::string& body)> work) {
-  HttpRoute route = BodyRoute(std::move(path), context, std::move(work));
-  route.handle = [generate = context.generate, inner = std::move(route.handle)](
-                     const HttpCallRef& call, HttpRequest request) {
-    if (const absl::Status room = generate->CheckRoom(*call->principal()); !room.ok()) {
-      call->Fail(room);
-      return;
-    }
-    call->SetTrace(generate->TraceOf(call->trace()));
-    inner(call, std::move(request));
+  auto handle = [generate = context.generate, pool = context.work_pool, work = std::move(work)](
+                    const HttpCallRef& call, HttpRequest request) {
+    ReadGeneration(generate, pool, call, std::move(request.body),
+                   [call, &work](const std::string& body) { work(call, body); });
   };
-  return route;
+  return {"POST", std::move(path), Role::kInference, std::move(handle)};
 }
 
 HttpRoute ConvertRoute(

@@ -1,4 +1,4 @@
-// Routes that take JSON bodies: read where they hold up nobody. Any thread.
+// Routes that take JSON bodies: read where they hold up nobody (call/read_request.h). Any thread.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace quire {
 
-// Work on a body: at once for a short one, else in the pool.
+// Work on a body.
 HttpRoute BodyRoute(std::string path, const ServingContext& context,
                     std::function<void(const HttpCallRef& call, const std::string& body)> work);
 

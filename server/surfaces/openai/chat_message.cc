@@ -1,8 +1,8 @@
 #include "server/surfaces/openai/chat_message.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/observe/log/json_text.h"
 #include "server/request/random_id.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 

@@ -6,24 +6,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/observe/log/json_text.h"
 #include "server/request/media_kinds.h"
 #include "server/surfaces/openai/chat_tools.h"
-#include "server/surfaces/openai/template_kwargs.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
 namespace {
 
-JsonTree TextTree(std::string text) {
-  return {.kind = JsonTree::Kind::kText, .text = std::move(text)};
-}
-
 // {"type": "text", "text": ...}
 JsonTree PartTree(const std::string& type, const std::string& said) {
-  return {.kind = JsonTree::Kind::kObject,
-          .items = {TextTree(type), TextTree(said)},
-          .keys = {"type", type}};
+  JsonTree part = NewObject();
+  AddMember(&part, "type", TextTree(type));
+  AddMember(&part, type, TextTree(said));
+  return part;
 }
 
 // What a part says, under the name that its type has for it; null where it is of another type.
@@ -42,8 +38,44 @@ const JsonTree* SaidBy(const JsonTree& part, const std::string& sent_type, std::
   return nullptr;
 }
 
-void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts,
-             std::string* joined) {
+// Clients send reasoning back under either name, templates read one of them.
+void AddReasoningAlias(JsonTree* message) {
+  for (const auto& [key, alias] :
+       {std::pair("reasoning", "reasoning_content"), std::pair("reasoning_content", "reasoning")}) {
+    const JsonTree* reasoning = message->Find(key);
+    if (reasoning == nullptr || message->Find(alias) != nullptr) continue;
+    JsonTree copy = *reasoning;
+    message->keys.push_back(alias);
+    message->items.push_back(std::move(copy));
+  }
+}
+
+JsonTree MessageOf(FieldReader& fields, const JsonTree& sent, const std::string& field,
+                   size_t* num_values_left) {
+  const JsonTree* role = sent.Find("role");
+  JsonTree message = NewObject();
+  if (!sent.is_object() || role == nullptr || !role->is_text() || role->text.empty()) {
+    fields.Fail(field + ".role", "is missing");
+    return message;
+  }
+  AddMember(&message, "role", *role);
+  for (size_t i = 0; i < sent.items.size(); ++i) {
+    const std::string& key = sent.keys[i];
+    const JsonTree& value = sent.items[i];
+    if (key == "content") {
+      AddMember(&message, key, ContentOf(fields, field + ".content", value));
+    } else if (key != "role" && !value.is_null()) {
+      AddMember(&message, key, value);
+      if (key == "tool_calls") DecodeArguments(&message.items.back(), num_values_left);
+    }
+  }
+  AddReasoningAlias(&message);
+  return message;
+}
+
+}  // namespace
+
+void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts) {
   const JsonTree* sent_type = part.Find("type");
   std::string type = "text";
   const JsonTree* said = &part;
@@ -63,84 +95,59 @@ void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part
                            : absl::StrCat("is of type ", name, "; ", WhyNoMedia(kind)));
     return;
   }
-  absl::StrAppend(joined, parts->items.empty() ? "" : "\n", said->text);
   parts->items.push_back(PartTree(type, said->text));
 }
 
-// Clients send reasoning back under either name, templates read one of them.
-void AddReasoningAlias(JsonTree* message) {
-  for (const auto& [key, alias] :
-       {std::pair("reasoning", "reasoning_content"), std::pair("reasoning_content", "reasoning")}) {
-    const JsonTree* reasoning = message->Find(key);
-    if (reasoning == nullptr || message->Find(alias) != nullptr) continue;
-    JsonTree copy = *reasoning;
-    message->keys.push_back(alias);
-    message->items.push_back(std::move(copy));
-  }
-}
-
-void FillMessage(FieldReader& fields, const JsonTree& message, size_t index, size_t* num_values,
-                 v1::Message* out) {
-  const std::string field = absl::StrCat("messages[", index, "]");
-  const JsonTree* role = message.Find("role");
-  if (!message.is_object() || role == nullptr || !role->is_text()) {
-    fields.Fail(field + ".role", "is missing");
-    return;
-  }
-  out->set_role(role->text);
-  JsonTree extra = {.kind = JsonTree::Kind::kObject};
-  for (size_t i = 0; i < message.items.size(); ++i) {
-    const std::string& key = message.keys[i];
-    const JsonTree& value = message.items[i];
-    if (key == "content") {
-      FillContent(fields, field + ".content", value, out, &extra);
-    } else if (key != "role" && !value.is_null()) {
-      extra.keys.push_back(key);
-      extra.items.push_back(value);
-      if (key == "tool_calls") DecodeArguments(&extra.items.back(), num_values);
-    }
-  }
-  AddReasoningAlias(&extra);
-  if (!extra.items.empty()) out->set_extra_json(ToJson(extra));
-}
-
-}  // namespace
-
-void FillContent(FieldReader& fields, const std::string& field, const JsonTree& content,
-                 v1::Message* message, JsonTree* extra) {
-  if (content.is_text()) {
-    message->set_content(content.text);
-    return;
-  }
-  JsonTree form = {.kind = content.kind};
-  if (content.is_list()) {
-    for (size_t i = 0; i < content.items.size(); ++i) {
-      AddPart(fields, absl::StrCat(field, "[", i, "]"), content.items[i], &form,
-              message->mutable_content());
-    }
-  } else if (!content.is_null()) {
+JsonTree ContentOf(FieldReader& fields, const std::string& field, const JsonTree& content) {
+  if (content.is_text() || content.is_null()) return content;
+  JsonTree parts = NewList();
+  if (!content.is_list()) {
     fields.Fail(field, "is neither a text nor a list of parts of type text");
+    return parts;
   }
-  extra->keys.emplace_back("content");
-  extra->items.push_back(std::move(form));
+  for (size_t i = 0; i < content.items.size(); ++i) {
+    AddPart(fields, absl::StrCat(field, "[", i, "]"), content.items[i], &parts);
+  }
+  return parts;
 }
 
-void FillMessages(FieldReader& fields, v1::Messages* messages) {
+std::string TextOfContent(const JsonTree& message) {
+  const JsonTree* content = message.Find("content");
+  if (content == nullptr) return "";
+  std::string text = content->text;
+  for (const JsonTree& part : content->items) {
+    // As PartTree has them: the type, then what it says.
+    absl::StrAppend(&text, &part == content->items.data() ? "" : "\n", part.items.back().text);
+  }
+  return text;
+}
+
+void FillTemplateKwargs(FieldReader& fields, const std::optional<std::string>& effort,
+                        ChatPrompt* chat) {
+  constexpr char kKwargs[] = "chat_template_kwargs";
+  chat->template_kwargs = NewObject();
+  if (const JsonTree* sent = fields.Find(kKwargs)) chat->template_kwargs = *sent;
+  if (!chat->template_kwargs.is_object()) {
+    fields.Fail(kKwargs, "is not a JSON object");
+  } else if (effort.has_value()) {
+    AddMember(&chat->template_kwargs, "reasoning_effort", TextTree(*effort));
+  }
+}
+
+void FillMessages(FieldReader& fields, ChatPrompt* chat) {
   const JsonTree* list = fields.Find("messages");
   if (list == nullptr || !list->is_list()) {
     fields.Fail("messages", list == nullptr ? "is missing" : "is not a list");
     return;
   }
-  size_t num_values = 0;  // of JSON within texts
+  size_t num_values_left = kMaxJsonValues;  // of JSON within texts
   for (size_t i = 0; i < list->items.size(); ++i) {
-    FillMessage(fields, list->items[i], i, &num_values, messages->add_messages());
+    chat->messages.push_back(
+        MessageOf(fields, list->items[i], absl::StrCat("messages[", i, "]"), &num_values_left));
   }
-  const bool continues = fields.Bool("continue_final_message").value_or(false);
-  messages->set_continue_final_message(continues);
-  if (const auto adds = fields.Bool("add_generation_prompt")) {
-    messages->set_add_generation_prompt(*adds);
-  }
-  FillTemplateKwargs(fields, fields.Text("reasoning_effort"), messages);
+  chat->continue_final_message = fields.Bool("continue_final_message").value_or(false);
+  chat->add_generation_prompt = fields.Bool("add_generation_prompt").value_or(true);
+  FillTemplateKwargs(fields, fields.Text("reasoning_effort"), chat);
 }
 
 void RefuseAbsentOfChats(FieldReader& fields) {

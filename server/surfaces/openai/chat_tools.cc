@@ -5,11 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/surfaces/openai/schema_types.h"
-#include "server/surfaces/openai/tool_choice.h"
+#include "server/text/answer/call_opening.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
 namespace {
+
+constexpr char kChoice[] = "tool_choice";
 
 void CheckTool(FieldReader& fields, const JsonTree& tool, size_t index) {
   const std::string field = absl::StrCat("tools[", index, "]");
@@ -47,38 +50,91 @@ ToolFunctions FunctionsOf(const JsonTree& tools) {
   return functions;
 }
 
+// Whether there are tools that the model may call, all of them sound.
+bool HasTools(FieldReader& fields, const ChatTools& tools) {
+  if (tools.list.is_null()) return false;
+  if (!tools.list.is_list()) return fields.Fail("tools", "is not a list");
+  for (size_t i = 0; i < tools.list.items.size(); ++i) CheckTool(fields, tools.list.items[i], i);
+  return !tools.list.items.empty() && tools.choice.may_call && fields.status().ok();
+}
+
+// Templates of models that may reason or not leave it out then; the others do not look.
+void SwitchOffThinking(ChatPrompt* chat) {
+  if (!chat->template_kwargs.is_object()) chat->template_kwargs = NewObject();
+  if (chat->template_kwargs.Find("enable_thinking") != nullptr) return;
+  AddMember(&chat->template_kwargs, "enable_thinking", BoolTree(false));
+}
+
+// Makes the answer begin with a call, where the choice says so.
+void ForceCall(FieldReader& fields, const ToolChoice& choice, const ModelAnswers& answers,
+               ChatPrompt* chat, AnswerOptions* options) {
+  if (!choice.must_call || !fields.status().ok()) return;
+  if (options->tools == ToolFormat::kNone) {
+    fields.Fail(kChoice, "goes with tools");
+    return;
+  }
+  std::string function = choice.function;
+  if (options->functions.size() == 1 && function.empty()) {
+    function = options->functions.begin()->first;
+  }
+  if (!function.empty() && !options->functions.contains(function)) {
+    fields.Fail(kChoice, absl::StrCat("names ", JsonString(function), ", which is none of tools"));
+  } else if (!CallOpening::CanName(function)) {
+    fields.Fail(kChoice, absl::StrCat("cannot force a call of ", JsonString(function),
+                                      "; its name must have letters, digits, _, - and . only"));
+  } else if (!chat->add_generation_prompt) {
+    fields.Fail(kChoice,
+                "can force a call only where an answer begins: with "
+                "add_generation_prompt, without continue_final_message");
+  } else {
+    options->one_call |= !choice.function.empty();
+    options->opening = answers.OpeningOfCall(function);
+    chat->answer_start = {options->opening, answers.reasoning().open + answers.reasoning().label,
+                          answers.reasoning().close};
+    SwitchOffThinking(chat);
+  }
+}
+
 }  // namespace
 
-const JsonTree* FillTools(FieldReader& fields, v1::Messages* messages) {
-  const bool may_call = ReadToolChoice(fields).may_call;
-  const JsonTree* tools = fields.Find("tools");
-  if (tools == nullptr) return nullptr;
-  if (!tools->is_list()) {
-    fields.Fail("tools", "is not a list");
-    return nullptr;
-  }
-  for (size_t i = 0; i < tools->items.size(); ++i) CheckTool(fields, tools->items[i], i);
-  if (tools->items.empty() || !may_call || !fields.status().ok()) return nullptr;
-  messages->set_tools_json(ToJson(*tools));
+ChatTools ReadChatTools(FieldReader& fields) {
+  ChatTools tools;
+  if (const JsonTree* list = fields.Find("tools")) tools.list = *list;
+  tools.choice = ReadToolChoice(fields);
+  tools.one_call = !fields.Bool("parallel_tool_calls").value_or(true);
   return tools;
 }
 
-void FillTools(FieldReader& fields, ToolFormat format, v1::Messages* messages,
-               AnswerOptions* options) {
-  options->one_call = !fields.Bool("parallel_tool_calls").value_or(true);
-  const JsonTree* tools = FillTools(fields, messages);
-  if (tools == nullptr) return;
-  if (format == ToolFormat::kNone) {
+void FillTools(FieldReader& fields, const ChatTools& tools, ChatPrompt* chat) {
+  if (HasTools(fields, tools)) chat->tools = tools.list;
+}
+
+void FillTools(FieldReader& fields, const ChatTools& tools, const ModelAnswers& answers,
+               Generation* asked, AnswerOptions* options) {
+  auto& chat = std::get<ChatPrompt>(asked->prompt);
+  options->reasoning = answers.reasoning();
+  options->one_call = tools.one_call;
+  FillTools(fields, tools, &chat);
+  if (!chat.tools.is_null() && answers.tools() == ToolFormat::kNone) {
     fields.Fail("tools",
                 "this server does not know how its model writes calls; start it with "
                 "--tool-call-parser, or say tool_choice none");
     return;
   }
-  options->tools = format;
-  options->functions = FunctionsOf(*tools);
+  if (!chat.tools.is_null()) {
+    options->tools = answers.tools();
+    options->functions = FunctionsOf(chat.tools);
+  }
+  ForceCall(fields, tools.choice, answers, &chat, options);
+  if (options->finds_nothing()) return;
+  // The tags must be in the text to be found.
+  for (const TokenId token : answers.TagTokens(options->tools != ToolFormat::kNone)) {
+    asked->shown_special_tokens.push_back(static_cast<uint32_t>(token));
+  }
 }
 
-void DecodeArguments(JsonTree* tool_calls, size_t* num_values) {
+void DecodeArguments(JsonTree* tool_calls, size_t* num_values_left) {
+  constexpr size_t kOuterDepth = 6;  // messages, a message, its calls, one of them, its function
   for (JsonTree& call : tool_calls->items) {
     for (size_t i = 0; i < call.keys.size(); ++i) {
       if (call.keys[i] != "function") continue;
@@ -87,7 +143,8 @@ void DecodeArguments(JsonTree* tool_calls, size_t* num_values) {
         JsonTree& arguments = function.items[j];
         if (function.keys[j] != "arguments" || !arguments.is_text()) continue;
         absl::StatusOr<JsonTree> decoded =
-            ParseJsonTree(arguments.text.empty() ? "{}" : arguments.text, num_values);
+            ParseJsonTree(arguments.text.empty() ? "{}" : arguments.text, num_values_left,
+                          kMaxJsonDepth - kOuterDepth);
         if (decoded.ok()) arguments = *std::move(decoded);
       }
     }

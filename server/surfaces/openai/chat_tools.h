@@ -2,23 +2,33 @@
 // answer. Pure functions; any thread. What is wrong is the reader's status.
 #pragma once
 
-#include "quire/v1/inference.pb.h"
+#include "server/request/generation.h"
 #include "server/surfaces/openai/field_reader.h"
+#include "server/surfaces/openai/tool_choice.h"
 #include "server/text/answer/answer_parser.h"
+#include "server/text/answer/model_answers.h"
 
 namespace quire {
 
-// tools and tool_choice: fills in the template's tools. Returns them; null where there are none
-// that the model may call.
-const JsonTree* FillTools(FieldReader& fields, v1::Messages* messages);
+struct ChatTools {
+  JsonTree list;  // as chats write tools; null: none were sent
+  ToolChoice choice;
+  bool one_call = false;  // at most
+};
 
-// The same for an answer, in which calls are written as `format` has it; also parallel_tool_calls.
-void FillTools(FieldReader& fields, ToolFormat format, v1::Messages* messages,
-               AnswerOptions* options);
+// tools, tool_choice and parallel_tool_calls, as chats write them.
+ChatTools ReadChatTools(FieldReader& fields);
+
+// Shows the template the tools that the model may call.
+void FillTools(FieldReader& fields, const ChatTools& tools, ChatPrompt* chat);
+
+// The same for an answer, which is taken apart as `options` then say. A call that must be made is
+// written as the beginning of the answer.
+void FillTools(FieldReader& fields, const ChatTools& tools, const ModelAnswers& answers,
+               Generation* asked, AnswerOptions* options);
 
 // A message's tool_calls as templates expect them: OpenAI's clients send the arguments as a text of
-// JSON, models see them as JSON. What is no JSON, or too much with `*num_values` from before, stays
-// a text.
-void DecodeArguments(JsonTree* tool_calls, size_t* num_values);
+// JSON, models see them as JSON. What is no JSON, or has too many values, stays a text.
+void DecodeArguments(JsonTree* tool_calls, size_t* num_values_left);
 
 }  // namespace quire

@@ -1,5 +1,6 @@
 #include "server/surfaces/openai/common_fields.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -47,86 +48,78 @@ void RefuseOtherNames(FieldReader& fields) {
   }
 }
 
-void FillBias(FieldReader& fields, v1::Sampling* sampling) {
+void FillBias(FieldReader& fields, Generation* asked) {
   const JsonTree* bias = fields.Find("logit_bias");
   if (bias == nullptr) return;
-  if (!bias->is_object()) {
-    fields.Fail("logit_bias", "is not an object of token ids and numbers");
-    return;
-  }
-  for (size_t i = 0; i < bias->items.size(); ++i) {
+  bool is_sound = bias->is_object();
+  for (size_t i = 0; is_sound && i < bias->items.size(); ++i) {
     uint32_t id = 0;
-    if (!absl::SimpleAtoi(bias->keys[i], &id) || !bias->items[i].is_number()) {
-      fields.Fail("logit_bias", "is not an object of token ids and numbers");
-      return;
-    }
-    (*sampling->mutable_logit_bias())[id] = static_cast<float>(bias->items[i].number);
+    is_sound = absl::SimpleAtoi(bias->keys[i], &id) && bias->items[i].is_number();
+    asked->logit_bias[id] = static_cast<float>(bias->items[i].number);
   }
+  if (!is_sound) fields.Fail("logit_bias", "is not an object of token ids and numbers");
 }
 
-void FillSampling(FieldReader& fields, v1::Sampling* sampling) {
-  const auto number = [&fields](const char* key) { return fields.Number(key); };
-  if (const auto v = number("temperature")) sampling->set_temperature(static_cast<float>(*v));
-  if (const auto v = number("top_p")) sampling->set_top_p(static_cast<float>(*v));
-  if (const auto v = number("min_p")) sampling->set_min_p(static_cast<float>(*v));
-  if (const auto v = number("repetition_penalty")) {
-    sampling->set_repetition_penalty(static_cast<float>(*v));
-  }
-  if (const auto v = number("presence_penalty")) {
-    sampling->set_presence_penalty(static_cast<float>(*v));
-  }
-  if (const auto v = number("frequency_penalty")) {
-    sampling->set_frequency_penalty(static_cast<float>(*v));
-  }
-  if (const auto v = fields.Int("top_k")) sampling->set_top_k(Clamp<int32_t>(*v));
-  if (const auto v = fields.Int("seed")) sampling->set_seed(static_cast<uint64_t>(*v));
-  if (const auto v = fields.Int("n")) sampling->set_n(Clamp<int32_t>(*v));
-  FillBias(fields, sampling);
+std::optional<float> Float(FieldReader& fields, const char* key) {
+  const std::optional<double> number = fields.Number(key);
+  if (!number.has_value()) return std::nullopt;
+  return static_cast<float>(*number);
 }
 
-void FillStop(FieldReader& fields, v1::Stop* stop) {
-  if (const auto v = fields.Int("min_tokens")) stop->set_min_tokens(*v);
-  for (std::string& text : fields.Texts("stop")) stop->add_stop_strings(std::move(text));
-  const std::vector<uint32_t> ids = fields.TokenIds("stop_token_ids");
-  stop->mutable_stop_token_ids()->Add(ids.begin(), ids.end());
-  if (const auto v = fields.Bool("ignore_eos")) stop->set_ignore_eos(*v);
-  if (const auto v = fields.Bool("include_stop_str_in_output")) {
-    stop->set_include_stop_in_output(*v);
-  }
+void FillSampling(FieldReader& fields, Generation* asked) {
+  asked->temperature = Float(fields, "temperature");
+  asked->top_p = Float(fields, "top_p");
+  asked->min_p = Float(fields, "min_p");
+  asked->repetition_penalty = Float(fields, "repetition_penalty");
+  asked->presence_penalty = Float(fields, "presence_penalty").value_or(0);
+  asked->frequency_penalty = Float(fields, "frequency_penalty").value_or(0);
+  if (const auto top_k = fields.Int("top_k")) asked->top_k = Clamp<int32_t>(*top_k);
+  if (const auto seed = fields.Int("seed")) asked->seed = static_cast<uint64_t>(*seed);
+  asked->n = Clamp<int32_t>(fields.Int("n").value_or(1));
+  FillBias(fields, asked);
+}
+
+void FillStop(FieldReader& fields, Generation* asked) {
+  asked->min_tokens = fields.Int("min_tokens").value_or(0);
+  asked->stop_strings = fields.Texts("stop");
+  asked->stop_token_ids = fields.TokenIds("stop_token_ids");
+  asked->ignore_eos = fields.Bool("ignore_eos").value_or(false);
+  asked->include_stop_in_output = fields.Bool("include_stop_str_in_output").value_or(false);
 }
 
 }  // namespace
 
 absl::StatusOr<JsonTree> ParseBody(std::string_view body) {
-  size_t num_values = 0;
-  ASSIGN_OR_RETURN(JsonTree tree, ParseJsonTree(body, &num_values));
-  if (!tree.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
+  size_t num_values_left = kMaxJsonValues;
+  absl::StatusOr<JsonTree> tree = ParseJsonTree(body, &num_values_left);
+  if (!tree.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the body is no JSON: ", tree.status().message()));
+  }
+  if (!tree->is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   return tree;
 }
 
-v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix,
-                               absl::string_view asked_id) {
-  v1::GenerateRequest request;
+Generation FillCommon(FieldReader& fields, absl::string_view id_prefix,
+                      absl::string_view asked_id) {
+  Generation asked;
   RefuseAbsent(fields);
   RefuseOtherNames(fields);
-  FillSampling(fields, request.mutable_sampling());
-  FillStop(fields, request.mutable_stop());
-  if (const auto v = fields.Bool("skip_special_tokens")) {
-    request.mutable_output()->set_skip_special_tokens(*v);
-  }
-  if (const auto v = fields.Int("priority")) request.set_priority(Clamp<int32_t>(*v));
-  if (const auto v = fields.Int("truncate_prompt_tokens")) request.set_truncate_prompt_tokens(*v);
-  if (fields.Text("truncation_side").value_or("left") != "left") {
-    fields.Fail("truncation_side", "this server drops the beginning of long prompts alone: left");
-  }
-  if (auto v = fields.Text("cache_salt")) request.set_cache_salt(*std::move(v));
-  if (auto v = fields.Text("model")) request.set_model(*std::move(v));
-  request.set_request_id(fields.Text("request_id").value_or(""));
-  if (request.request_id().empty()) request.set_request_id(std::string(asked_id));
-  if (request.request_id().empty()) {
-    request.set_request_id(absl::StrCat(id_prefix, RandomId()));
-  }
-  return request;
+  FillSampling(fields, &asked);
+  FillStop(fields, &asked);
+  asked.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
+  asked.priority = Clamp<int32_t>(fields.Int("priority").value_or(0));
+  asked.truncate_prompt_tokens = fields.Int("truncate_prompt_tokens");
+  const std::string side = fields.Text("truncation_side").value_or("left");
+  if (side != "left" && side != "right")
+    fields.Fail("truncation_side", "is neither left nor right");
+  asked.keeps_first_tokens = side == "right";
+  asked.cache_salt = fields.Text("cache_salt").value_or("");
+  asked.model = fields.Text("model").value_or("");
+  asked.request_id = fields.Text("request_id").value_or("");
+  if (asked.request_id.empty()) asked.request_id = std::string(asked_id);
+  if (asked.request_id.empty()) asked.request_id = absl::StrCat(id_prefix, RandomId());
+  return asked;
 }
 
 }  // namespace quire

@@ -1,6 +1,5 @@
-// The fields that completions, chats and responses have in common, with vLLM's further ones, in
-// terms of quire.v1.GenerateRequest. Pure functions; any thread. What is wrong is the reader's
-// status.
+// The fields that completions, chats and responses have in common, with vLLM's further ones. Pure
+// functions; any thread. What is wrong is the reader's status.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "quire/v1/inference.pb.h"
+#include "server/request/generation.h"
 #include "server/surfaces/openai/field_reader.h"
-#include "server/surfaces/openai/json_tree.h"
 
 namespace quire {
 
@@ -21,8 +19,7 @@ absl::StatusOr<JsonTree> ParseBody(std::string_view body);
 
 // All but the prompt, how many tokens, and how the answer looks. A request that brings no id gets
 // one with this beginning.
-v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix,
-                               absl::string_view asked_id);
+Generation FillCommon(FieldReader& fields, absl::string_view id_prefix, absl::string_view asked_id);
 
 // Out of range stays out of range.
 template <typename Int>

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "server/surfaces/openai/json_tree.h"
+#include "server/text/json_tree.h"
 
 namespace quire {
 

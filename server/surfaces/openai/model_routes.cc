@@ -7,9 +7,9 @@
 #include "absl/time/time.h"
 #include "engine/json/model_file.h"
 #include "kernels/base/status_macros.h"
-#include "server/observe/log/json_text.h"
 #include "server/request/field_error.h"
 #include "server/surfaces/openai/tokenizer_info.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 

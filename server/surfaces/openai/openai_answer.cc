@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/base/clock.h"
 #include "server/base/version.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 #include "server/text/utf8.h"
 
 namespace quire {
@@ -264,7 +264,7 @@ void OpenAiAnswer::End(size_t prompt, const absl::Status& status) {
     --num_open_;
     if (has_failed_) return;
     if (!status.ok()) {
-      FailAll(InOpenAiTerms(status, format_.is_chat));
+      FailAll(status);
       ends_others = num_open_ > 0;
     } else if (num_open_ == 0 && format_.streams) {
       Send(absl::StrCat(

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 #include "server/text/utf8.h"
 
 namespace quire {

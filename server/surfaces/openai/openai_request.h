@@ -1,19 +1,16 @@
-// Requests of OpenAI's completions and chats, with vLLM's further fields, in terms of
-// quire.v1.GenerateRequest. What this server has not is refused by name. Pure functions; any
-// thread. Errors carry the field as the client named it.
+// Requests of OpenAI's completions and chats, with vLLM's further fields. What this server has not
+// is refused by name. Pure functions; any thread. Errors carry the field as the client named it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "quire/v1/inference.pb.h"
+#include "server/request/generation.h"
 #include "server/request/model_facts.h"
 #include "server/surfaces/openai/chat_message.h"
 #include "server/text/answer/model_answers.h"
@@ -44,21 +41,20 @@ struct OpenAiFormat {
   bool names_function = false;
 };
 
-// A prompt of a completion: a text, or token ids.
-using CompletionPrompt = std::variant<std::string, std::vector<uint32_t>>;
+// A chat's. Its errors blame messages where a completion's blame the prompt.
+inline constexpr FieldNames kChatNames = {.prompt = "messages", .logprobs = "top_logprobs"};
 
 struct OpenAiRequest {
   OpenAiFormat format;
-  v1::GenerateRequest common;  // a chat's, or what the completions of all prompts have in common
-  std::vector<CompletionPrompt> prompts;  // empty: a chat
-  bool add_special_tokens = true;         // to prompts that are texts
+  Generation common;            // a chat's, or what the completions of all prompts have in common
+  std::vector<Prompt> prompts;  // texts and lists of token ids; empty: a chat
 
   // Of all prompts; an n that cannot be is refused later, by its name.
   int64_t num_continuations() const;
 };
 
-// The requests of quire.v1: one for each prompt, or a chat's.
-std::vector<v1::GenerateRequest> RequestsOf(OpenAiRequest request);
+// One for each prompt, or a chat's.
+std::vector<Generation> GenerationsOf(OpenAiRequest request);
 
 // `asked_id` is the request's id where the body has none; empty: one is made.
 absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model,
@@ -67,11 +63,14 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
                                         const ModelAnswers& answers,
                                         absl::string_view asked_id = "");
 
-// What /tokenize and /detokenize take: quire.v1's, from a prompt or from messages.
-absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body);
-absl::StatusOr<v1::DetokenizeRequest> ParseDetokenize(std::string_view body);
+// What /tokenize takes: a text or a chat.
+struct AskedTokens {
+  Prompt prompt;
+  bool spells = false;  // each of them
+};
+absl::StatusOr<AskedTokens> ParseTokenize(std::string_view body);
 
-// `status` with the field that it blames as OpenAI's clients know it.
-absl::Status InOpenAiTerms(absl::Status status, bool is_chat);
+// The ids that /detokenize takes.
+absl::StatusOr<std::vector<uint32_t>> ParseDetokenize(std::string_view body);
 
 }  // namespace quire

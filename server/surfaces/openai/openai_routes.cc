@@ -7,11 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/base/status_macros.h"
-#include "server/observe/log/json_text.h"
+#include "server/call/read_request.h"
 #include "server/request/generate/tokenize.h"
 #include "server/surfaces/openai/body_routes.h"
 #include "server/surfaces/openai/openai_answer.h"
 #include "server/surfaces/openai/openai_request.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
@@ -19,15 +20,14 @@ namespace {
 
 absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
   if (!request->format.echoes || request->format.is_chat) return absl::OkStatus();
-  for (const CompletionPrompt& prompt : request->prompts) {
-    if (const auto* text = std::get_if<std::string>(&prompt)) {
-      request->format.prompts.push_back(*text);
+  for (const Prompt& prompt : request->prompts) {
+    if (const auto* text = std::get_if<TextPrompt>(&prompt)) {
+      request->format.prompts.push_back(text->text);
       continue;
     }
-    ASSIGN_OR_RETURN(
-        std::string text,
-        PromptText(*context.encoder, *context.model, std::get<std::vector<uint32_t>>(prompt),
-                   /*goes_on=*/request->common.stop().max_tokens() != 0));
+    ASSIGN_OR_RETURN(std::string text,
+                     PromptText("prompt", std::get<TokenIdsPrompt>(prompt), *context.encoder,
+                                *context.model, /*goes_on=*/request->common.max_tokens != 0));
     request->format.prompts.push_back(std::move(text));
   }
   return absl::OkStatus();
@@ -35,8 +35,8 @@ absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
 
 void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequest request) {
   OpenAiFormat format = std::move(request.format);
-  std::vector<v1::GenerateRequest> requests = RequestsOf(std::move(request));
-  const size_t num = requests.size();
+  std::vector<Generation> all = GenerationsOf(std::move(request));
+  const size_t num = all.size();
   std::vector<std::shared_ptr<CancelToken>> tokens;
   tokens.reserve(num);
   for (size_t i = 0; i < num; ++i) {
@@ -47,15 +47,9 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
   std::vector<ListedRequest> list;
   list.reserve(num);
   for (size_t i = 0; i < num; ++i) {
-    list.push_back({std::move(requests[i]), tokens[i], answer->NewWriter(i)});
+    list.push_back({std::move(all[i]), tokens[i], answer->NewWriter(i)});
   }
-  context.generate->StartAll(
-      {call->principal(), call->token(), call->cost(), call->trace(), is_asked_id},
-      std::move(list));
-}
-
-absl::Status InTerms(absl::Status status) {
-  return InOpenAiTerms(std::move(status), /*is_chat=*/false);
+  context.generate->StartAll(CallerOf(*call, is_asked_id), std::move(list));
 }
 
 template <typename Parse>
@@ -71,18 +65,19 @@ HttpRoute AnswerRoute(std::string path, const ServingContext& context, Parse par
         if (status.ok()) {
           StartAll(context, call, *std::move(request));
         } else {
-          call->Fail(InTerms(status));
+          call->Fail(status);
         }
       });
 }
 
 absl::StatusOr<std::string> Tokenize(const ServingContext& context, const HttpCall& call,
                                      const std::string& body) {
-  ASSIGN_OR_RETURN(const v1::TokenizeRequest request, ParseTokenize(body));
-  ASSIGN_OR_RETURN(const TokenizedPrompt prompt,
-                   TokenizePrompt(request, *context.encoder, call.token().get()));
+  ASSIGN_OR_RETURN(const AskedTokens asked, ParseTokenize(body));
+  ASSIGN_OR_RETURN(
+      const TokenizedPrompt prompt,
+      TokenizePrompt(asked.prompt, kOpenAiNames, *context.encoder, call.token().get()));
   std::string spelled = "null";
-  if (request.return_tokens()) {
+  if (asked.spells) {
     spelled = absl::StrCat("[",
                            absl::StrJoin(SpellTokens(*context.encoder, prompt.ids), ", ",
                                          [](std::string* out, const std::string& token) {
@@ -97,22 +92,18 @@ absl::StatusOr<std::string> Tokenize(const ServingContext& context, const HttpCa
 
 absl::StatusOr<std::string> DetokenizeBody(const ServingContext& context, const HttpCall&,
                                            const std::string& body) {
-  ASSIGN_OR_RETURN(const v1::DetokenizeRequest request, ParseDetokenize(body));
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, ParseDetokenize(body));
   ASSIGN_OR_RETURN(const std::string text,
-                   Detokenize(*context.encoder, *context.model,
-                              {request.ids().data(), static_cast<size_t>(request.ids_size())},
-                              request.skip_special_tokens()));
+                   Detokenize("tokens", ids, *context.encoder, *context.model,
+                              /*skip_special_tokens=*/false));
   return absl::StrCat("{\"prompt\": ", JsonString(text), "}");
 }
 
 template <typename Convert>
 HttpRoute TokenRoute(std::string path, const ServingContext& context, Convert convert) {
   return ConvertRoute(std::move(path), context,
-                      [context, convert](const HttpCall& call,
-                                         const std::string& body) -> absl::StatusOr<std::string> {
-                        absl::StatusOr<std::string> answer = convert(context, call, body);
-                        if (!answer.ok()) return InTerms(answer.status());
-                        return answer;
+                      [context, convert](const HttpCall& call, const std::string& body) {
+                        return convert(context, call, body);
                       });
 }
 

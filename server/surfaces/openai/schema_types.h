@@ -1,8 +1,8 @@
 // Which types a JSON Schema allows. Pure; any thread.
 #pragma once
 
-#include "server/surfaces/openai/json_tree.h"
 #include "server/text/answer/call_reader.h"
+#include "server/text/json_tree.h"
 
 namespace quire {
 

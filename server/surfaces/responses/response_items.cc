@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/observe/log/json_text.h"
 #include "server/request/random_id.h"
 #include "server/surfaces/openai/chat_message.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/clock.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
@@ -52,7 +52,7 @@ void ResponsesAnswer::Write(AnswerPart part, const std::function<void()>& on_rea
 void ResponsesAnswer::End(const absl::Status& status, AccessEntry access) {
   call_->SetAccess(std::move(access));
   if (!status.ok()) {
-    Fail(InResponsesTerms(status));
+    Fail(status);
   } else if (format_.streams) {
     call_->Finish(absl::StatusCode::kOk);
   } else {

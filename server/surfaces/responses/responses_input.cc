@@ -2,12 +2,12 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "server/surfaces/openai/chat_messages.h"
 #include "server/surfaces/openai/chat_tools.h"
-#include "server/surfaces/openai/template_kwargs.h"
 
 namespace quire {
 
@@ -30,12 +30,16 @@ bool JoinTexts(const JsonTree& content, std::string* joined) {
   return content.is_list();
 }
 
-JsonTree NewObject() { return {.kind = JsonTree::Kind::kObject}; }
-JsonTree NewList() { return {.kind = JsonTree::Kind::kList}; }
+JsonTree NewMessage(const std::string& role, JsonTree content) {
+  JsonTree message = NewObject();
+  AddMember(&message, "role", TextTree(role));
+  AddMember(&message, "content", std::move(content));
+  return message;
+}
 
 class InputReader {
  public:
-  InputReader(FieldReader* fields, v1::Messages* messages)
+  InputReader(FieldReader* fields, std::vector<JsonTree>* messages)
       : fields_(*fields), messages_(*messages) {}
 
   void AddItem(const JsonTree& item, const std::string& field) {
@@ -60,39 +64,32 @@ class InputReader {
 
   // After the last item.
   void Close() {
-    if (open_ == nullptr) return;
-    DecodeArguments(&calls_, &num_values_);
-    if (!calls_.items.empty()) AddMember(&extra_, "tool_calls", std::exchange(calls_, NewList()));
-    if (!extra_.items.empty()) open_->set_extra_json(ToJson(extra_));
-    extra_ = NewObject();
-    open_ = nullptr;
+    if (calls_.items.empty()) return;
+    DecodeArguments(&calls_, &num_values_left_);
+    AddMember(&messages_.back(), "tool_calls", std::exchange(calls_, NewList()));
   }
 
  private:
   void AddMessage(const JsonTree& item, const std::string& field) {
     const JsonTree* role = item.Find("role");
     const JsonTree* content = item.Find("content");
-    if (role == nullptr || !role->is_text()) {
+    if (role == nullptr || !role->is_text() || role->text.empty()) {
       fields_.Fail(field + ".role", "is missing");
-      return;
-    }
-    Open(role->text);
-    if (content == nullptr || content->is_null()) {
+    } else if (content == nullptr) {
       fields_.Fail(field + ".content", "is missing");
     } else {
-      FillContent(fields_, field + ".content", *content, open_, &extra_);
+      Open(role->text, ContentOf(fields_, field + ".content", *content));
     }
   }
 
   // A new message, which may get further members.
-  void Open(const std::string& role) {
+  void Open(const std::string& role, JsonTree content) {
     Close();
-    open_ = messages_.add_messages();
-    open_->set_role(role);
-    open_->set_content("");
+    messages_.push_back(NewMessage(role, std::move(content)));
+    takes_calls_ = role == "assistant";
     const std::string reasoning = std::exchange(reasoning_, "");
-    if (!reasoning.empty() && role == "assistant") {
-      AddMember(&extra_, "reasoning_content", TextTree(reasoning));
+    if (!reasoning.empty() && takes_calls_) {
+      AddMember(&messages_.back(), "reasoning_content", TextTree(reasoning));
     }
   }
 
@@ -106,7 +103,7 @@ class InputReader {
 
   // It belongs to the assistant's message before it, together with its neighbours.
   void AddCall(const JsonTree& item, const std::string& field) {
-    if (open_ == nullptr || open_->role() != "assistant" || !reasoning_.empty()) Open("assistant");
+    if (!takes_calls_ || !reasoning_.empty()) Open("assistant", TextTree(""));
     const std::string id = Text(item, field, "call_id");
     std::string name = Text(item, field, "name");
     if (const JsonTree* name_space = item.Find("namespace")) {
@@ -130,16 +127,15 @@ class InputReader {
 
   void AddOutput(const JsonTree& item, const std::string& field) {
     const std::string id = Text(item, field, "call_id");
-    Open("tool");
     const JsonTree* output = item.Find("output");
-    if (output == nullptr || output->is_null()) {
+    if (output == nullptr) {
       fields_.Fail(field + ".output", "is missing");
-    } else {
-      FillContent(fields_, field + ".output", *output, open_, &extra_);
+      return;
     }
-    AddMember(&extra_, "tool_call_id", TextTree(id));
+    Open("tool", ContentOf(fields_, field + ".output", *output));
+    AddMember(&messages_.back(), "tool_call_id", TextTree(id));
     if (const auto name = names_.find(id); name != names_.end()) {
-      AddMember(&extra_, "name", TextTree(name->second));
+      AddMember(&messages_.back(), "name", TextTree(name->second));
     }
   }
 
@@ -153,12 +149,11 @@ class InputReader {
   }
 
   FieldReader& fields_;
-  v1::Messages& messages_;
+  std::vector<JsonTree>& messages_;
   std::string reasoning_;                                // before the next message
-  v1::Message* open_ = nullptr;                          // the last one, to which more may belong
-  JsonTree extra_ = NewObject();                         // of it
-  JsonTree calls_ = NewList();                           // likewise
-  size_t num_values_ = 0;                                // of JSON within texts
+  bool takes_calls_ = false;                             // the last message is the assistant's
+  JsonTree calls_ = NewList();                           // of it
+  size_t num_values_left_ = kMaxJsonValues;              // of JSON within texts
   absl::flat_hash_map<std::string, std::string> names_;  // of the calls so far, by their ids
 };
 
@@ -183,24 +178,21 @@ std::optional<std::string> ReasoningEffort(FieldReader& fields) {
   return effort;
 }
 
-void FillInput(FieldReader& fields, v1::Messages* messages) {
+void FillInput(FieldReader& fields, ChatPrompt* chat) {
+  std::vector<JsonTree>& messages = chat->messages;
   if (auto instructions = fields.Text("instructions")) {
-    v1::Message* message = messages->add_messages();
-    message->set_role("system");
-    message->set_content(*std::move(instructions));
+    messages.push_back(NewMessage("system", TextTree(*std::move(instructions))));
   }
-  FillTemplateKwargs(fields, ReasoningEffort(fields), messages);
+  FillTemplateKwargs(fields, ReasoningEffort(fields), chat);
   const JsonTree* input = fields.Find("input");
   if (input == nullptr) {
     fields.Fail("input", "is missing");
   } else if (input->is_text()) {
-    v1::Message* message = messages->add_messages();
-    message->set_role("user");
-    message->set_content(input->text);
+    messages.push_back(NewMessage("user", *input));
   } else if (!input->is_list() || input->items.empty()) {
     fields.Fail("input", "is neither a text nor a list of items");
   } else {
-    InputReader reader(&fields, messages);
+    InputReader reader(&fields, &messages);
     for (size_t i = 0; i < input->items.size(); ++i) {
       reader.AddItem(input->items[i], absl::StrCat("input[", i, "]"));
     }

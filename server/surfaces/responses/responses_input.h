@@ -1,8 +1,11 @@
-// The input of a response, a text or a list of items, in terms of quire.v1.Messages. Pure
-// functions; any thread. What is wrong is the reader's status.
+// The input of a response, a text or a list of items, as messages of a chat. Pure functions; any
+// thread. What is wrong is the reader's status.
 #pragma once
 
-#include "quire/v1/inference.pb.h"
+#include <optional>
+#include <string>
+
+#include "server/request/generation.h"
 #include "server/surfaces/openai/field_reader.h"
 
 namespace quire {
@@ -11,6 +14,6 @@ namespace quire {
 std::optional<std::string> ReasoningEffort(FieldReader& fields);
 
 // input, instructions, chat_template_kwargs, reasoning.
-void FillInput(FieldReader& fields, v1::Messages* messages);
+void FillInput(FieldReader& fields, ChatPrompt* chat);
 
 }  // namespace quire

@@ -8,15 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "kernels/base/status_macros.h"
-#include "server/observe/log/json_text.h"
-#include "server/request/field_error.h"
 #include "server/surfaces/openai/chat_tools.h"
 #include "server/surfaces/openai/common_fields.h"
 #include "server/surfaces/openai/dropped_fields.h"
 #include "server/surfaces/openai/field_reader.h"
-#include "server/surfaces/openai/openai_request.h"
-#include "server/surfaces/openai/tool_choice.h"
 #include "server/surfaces/responses/responses_input.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
@@ -74,7 +71,7 @@ void RefuseAbsentOfResponses(FieldReader& fields) {
 }
 
 // What of all that clients can ask to be told there is something to tell of.
-void FillIncluded(FieldReader& fields, ResponsesFormat* format, v1::Output* output) {
+void FillIncluded(FieldReader& fields, ResponsesFormat* format, Generation* asked) {
   for (const std::string& name : fields.Texts("include")) {
     // Without tools of its own, and with reasoning in the open, it has nothing of the others.
     const bool is_known = name == kLogprobs || name == "reasoning.encrypted_content" ||
@@ -86,7 +83,7 @@ void FillIncluded(FieldReader& fields, ResponsesFormat* format, v1::Output* outp
   }
   const auto top_logprobs = fields.Int("top_logprobs");
   if (format->logprobs) {
-    output->set_logprobs(Clamp<int32_t>(top_logprobs.value_or(0)));
+    asked->logprobs = Clamp<int32_t>(top_logprobs.value_or(0));
   } else if (top_logprobs.value_or(0) != 0) {
     fields.Fail("top_logprobs", absl::StrCat("goes with include: [\"", kLogprobs, "\"]"));
   }
@@ -130,14 +127,14 @@ std::string TextJson(const FieldReader& fields, const char* key) {
 }
 
 // What the request was, as an answer repeats it; the client sees which defaults held.
-std::string RequestMembers(FieldReader& fields, const ModelFacts& model,
-                           const v1::GenerateRequest& request, const ResponsesTools& tools) {
+std::string RequestMembers(FieldReader& fields, const ModelFacts& model, const Generation& asked,
+                           const ResponsesTools& tools) {
   const JsonTree* choice = fields.Find("tool_choice");
   const double temperature =
       fields.Number("temperature").value_or(model.defaults.temperature.value_or(1.0f));
   const double top_p = fields.Number("top_p").value_or(model.defaults.top_p.value_or(1.0f));
   const std::optional<std::string> effort = ReasoningEffort(fields);
-  const std::string& name = request.model().empty() ? model.served_names.front() : request.model();
+  const std::string& name = asked.model.empty() ? model.served_names.front() : asked.model;
   return absl::StrCat(
       "\"model\": ", JsonString(name), ", \"instructions\": ", TextJson(fields, "instructions"),
       ", \"metadata\": ", MetadataJson(fields),
@@ -159,25 +156,6 @@ std::string RequestMembers(FieldReader& fields, const ModelFacts& model,
       "\"truncation\": \"disabled\"");
 }
 
-// What an answer is taken apart for. The tags of it must be in the text to be found.
-void FillAnswerOptions(FieldReader& fields, const ResponsesTools& tools,
-                       const ModelAnswers& answers, v1::GenerateRequest* request,
-                       ResponsesFormat* format) {
-  FieldReader chat(tools.chat);
-  AnswerOptions& options = format->answer;
-  options.reasoning = answers.reasoning();
-  FillTools(chat, answers.tools(), request->mutable_messages(), &options);
-  ForceCall(chat, ReadToolChoice(chat), answers, request->mutable_messages(), &options);
-  fields.Keep(chat.status());
-  if (options.finds_nothing()) return;
-  if (!options.opening.empty()) format->in_reasoning = false;
-  v1::Output* output = request->mutable_output();
-  for (const TokenId token : answers.TagTokens(options.tools != ToolFormat::kNone)) {
-    output->add_shown_special_tokens(static_cast<uint32_t>(token));
-  }
-  output->set_return_token_ids(!options.reasoning.is_none());  // those of reasoning are counted
-}
-
 }  // namespace
 
 absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model,
@@ -188,44 +166,35 @@ absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const Mod
   ResponsesRequest request;
   ResponsesFormat& format = request.format;
   RefuseAbsentOfResponses(fields);
-  request.request = FillCommon(fields, "resp_", asked_id);
+  Generation& asked = request.asked;
+  asked = FillCommon(fields, "resp_", asked_id);
+  asked.names = &kResponsesNames;
   format.streams = fields.Bool("stream").value_or(false);
-  format.id = request.request.request_id();
-  if (const auto max_tokens = fields.Int("max_output_tokens")) {
-    request.request.mutable_stop()->set_max_tokens(*max_tokens);
-  }
+  format.id = asked.request_id;
+  asked.max_tokens = fields.Int("max_output_tokens");
   fields.Bool("store");
-  FillIncluded(fields, &format, request.request.mutable_output());
-  FillInput(fields, request.request.mutable_messages());
+  FillIncluded(fields, &format, &asked);
+  FillInput(fields, &asked.prompt.emplace<ChatPrompt>());
   ResponsesTools tools = ReadTools(fields);
-  FillAnswerOptions(fields, tools, answers, &request.request, &format);
-  format.members = RequestMembers(fields, model, request.request, tools);
+  FillTools(fields, tools.chat, answers, &asked, &format.answer);
+  if (!format.answer.opening.empty()) format.in_reasoning = false;
+  asked.return_token_ids = !format.answer.reasoning.is_none();  // those of reasoning are counted
+  format.members = RequestMembers(fields, model, asked, tools);
   format.namespaced = std::move(tools.namespaced);
   RETURN_IF_ERROR(fields.status());
   DroppedFields::Log().Tell(fields);
   return request;
 }
 
-absl::StatusOr<v1::TokenizeRequest> ParseInputTokens(std::string_view body) {
+absl::StatusOr<Prompt> ParseInputTokens(std::string_view body) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   RefuseAbsentOfResponses(fields);
-  v1::TokenizeRequest request;
-  FillInput(fields, request.mutable_messages());
-  const ResponsesTools tools = ReadTools(fields);
-  FieldReader chat(tools.chat);
-  FillTools(chat, request.mutable_messages());
-  fields.Keep(chat.status());
+  ChatPrompt chat;
+  FillInput(fields, &chat);
+  FillTools(fields, ReadTools(fields).chat, &chat);
   RETURN_IF_ERROR(fields.status());
-  return request;
-}
-
-absl::Status InResponsesTerms(absl::Status status) {
-  status = InOpenAiTerms(std::move(status), /*is_chat=*/true);
-  const std::string field = FieldOf(status);
-  if (field == "max_tokens") return InField("max_output_tokens", std::move(status));
-  if (absl::StartsWith(field, "messages")) return InField("input", std::move(status));
-  return status;
+  return chat;
 }
 
 }  // namespace quire

@@ -1,6 +1,5 @@
-// Requests of OpenAI's responses in terms of quire.v1.GenerateRequest. What this server has not is
-// refused by name; nothing is stored. Pure functions; any thread. Errors carry the field as the
-// client named it.
+// Requests of OpenAI's responses. What this server has not is refused by name; nothing is stored.
+// Pure functions; any thread. Errors carry the field as the client named it.
 #pragma once
 
 #include <optional>
@@ -8,16 +7,20 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "quire/v1/inference.pb.h"
+#include "server/request/generation.h"
 #include "server/request/model_facts.h"
 #include "server/surfaces/responses/responses_tools.h"
 #include "server/text/answer/answer_parser.h"
 #include "server/text/answer/model_answers.h"
 
 namespace quire {
+
+inline constexpr FieldNames kResponsesNames = {.prompt = "input",
+                                               .messages = "input",
+                                               .max_tokens = "max_output_tokens",
+                                               .logprobs = "top_logprobs"};
 
 // How the answer is to look.
 struct ResponsesFormat {
@@ -35,7 +38,7 @@ struct ResponsesFormat {
 
 struct ResponsesRequest {
   ResponsesFormat format;
-  v1::GenerateRequest request;
+  Generation asked;
 };
 
 // `asked_id` is the request's id where the body has none; empty: one is made.
@@ -44,10 +47,6 @@ absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const Mod
                                                 absl::string_view asked_id = "");
 
 // What /v1/responses/input_tokens counts.
-absl::StatusOr<v1::TokenizeRequest> ParseInputTokens(std::string_view body);
-
-// `status` of a request that was sound so far, with the field that it blames as clients of
-// responses know it.
-absl::Status InResponsesTerms(absl::Status status);
+absl::StatusOr<Prompt> ParseInputTokens(std::string_view body);
 
 }  // namespace quire

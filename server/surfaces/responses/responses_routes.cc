@@ -5,12 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "server/observe/log/json_text.h"
+#include "server/call/read_request.h"
 #include "server/request/generate/generate_handler.h"
 #include "server/request/generate/tokenize.h"
 #include "server/surfaces/openai/body_routes.h"
 #include "server/surfaces/responses/responses_answer.h"
 #include "server/surfaces/responses/responses_request.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
@@ -25,19 +26,17 @@ void Start(const ServingContext& context, const HttpCallRef& call, const std::st
   }
   const bool is_asked_id = request->format.id == call->asked_id();
   context.generate->Start(
-      {call->principal(), call->token(), call->cost(), call->trace(), is_asked_id},
-      std::move(request->request),
+      CallerOf(*call, is_asked_id), std::move(request->asked),
       std::make_unique<ResponsesAnswer>(call, std::move(request->format), context.answers));
 }
 
 absl::StatusOr<std::string> CountTokens(const ServingContext& context, const HttpCall& call,
                                         const std::string& body) {
-  ASSIGN_OR_RETURN(const v1::TokenizeRequest request, ParseInputTokens(body));
-  const absl::StatusOr<TokenizedPrompt> prompt =
-      TokenizePrompt(request, *context.encoder, call.token().get());
-  if (!prompt.ok()) return InResponsesTerms(prompt.status());
+  ASSIGN_OR_RETURN(const Prompt asked, ParseInputTokens(body));
+  ASSIGN_OR_RETURN(const TokenizedPrompt prompt,
+                   TokenizePrompt(asked, kResponsesNames, *context.encoder, call.token().get()));
   return absl::StrCat(
-      "{\"object\": \"response.input_tokens\", \"input_tokens\": ", prompt->ids.size(), "}");
+      "{\"object\": \"response.input_tokens\", \"input_tokens\": ", prompt.ids.size(), "}");
 }
 
 // Whoever asks for a response of before.

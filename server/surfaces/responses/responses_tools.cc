@@ -6,8 +6,7 @@
 
 #include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
-#include "server/observe/log/json_text.h"
-#include "server/surfaces/responses/responses_input.h"
+#include "server/text/json_text.h"
 #include "spdlog/spdlog.h"
 
 namespace quire {
@@ -51,14 +50,8 @@ class ToolsReader {
     ResponsesTools tools;
     tools.json = absl::StrCat("[", json_, "]");
     tools.namespaced = std::move(namespaced_);
-    tools.chat.kind = JsonTree::Kind::kObject;
-    AddMember(&tools.chat, "tools", std::move(chat_));
-    for (const char* key : {"tool_choice", "parallel_tool_calls", "chat_template_kwargs"}) {
-      if (const JsonTree* field = fields_.Find(key)) AddMember(&tools.chat, key, *field);
-    }
-    if (const auto effort = ReasoningEffort(fields_)) {
-      AddMember(&tools.chat, "reasoning_effort", TextTree(*effort));
-    }
+    tools.chat = ReadChatTools(fields_);
+    tools.chat.list = std::move(chat_);
     return tools;
   }
 
@@ -83,7 +76,7 @@ class ToolsReader {
 
   // A chat has within `function` what stands here beside the type.
   void AddFunction(const JsonTree& tool, const std::string& field, const std::string& name_space) {
-    JsonTree function = {.kind = JsonTree::Kind::kObject};
+    JsonTree function = NewObject();
     for (size_t i = 0; i < tool.items.size(); ++i) {
       if (tool.keys[i] != "type") AddMember(&function, tool.keys[i], tool.items[i]);
     }
@@ -97,14 +90,14 @@ class ToolsReader {
       namespaced_[both] = {name_space, name->text};
       AddMember(&function, "name", TextTree(both));
     }
-    JsonTree chat = {.kind = JsonTree::Kind::kObject};
+    JsonTree chat = NewObject();
     AddMember(&chat, "type", TextTree("function"));
     AddMember(&chat, "function", std::move(function));
     chat_.items.push_back(std::move(chat));
   }
 
   FieldReader& fields_;
-  JsonTree chat_ = {.kind = JsonTree::Kind::kList};
+  JsonTree chat_ = NewList();
   std::string json_;
   absl::flat_hash_map<std::string, NamespacedFunction> namespaced_;
 };

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "server/surfaces/openai/chat_tools.h"
 #include "server/surfaces/openai/field_reader.h"
-#include "server/surfaces/openai/json_tree.h"
 
 namespace quire {
 
@@ -17,7 +17,7 @@ struct NamespacedFunction {
 };
 
 struct ResponsesTools {
-  JsonTree chat;     // an object of the fields that chats read of tools
+  ChatTools chat;
   std::string json;  // the list that the answer repeats
   absl::flat_hash_map<std::string, NamespacedFunction> namespaced;  // by the model's name
 };

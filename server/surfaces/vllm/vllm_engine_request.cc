@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "kernels/base/status_macros.h"
 #include "server/request/field_error.h"
 #include "server/request/media_kinds.h"
@@ -15,6 +14,28 @@ namespace quire {
 namespace {
 
 namespace vllm = ::vllm::grpc::engine;
+
+constexpr FieldNames kVllmEngineNames = {
+    .prompt = "input",
+    .text = "text",
+    .token_ids = "tokenized.input_ids",
+    .temperature = "sampling_params.temperature",
+    .top_p = "sampling_params.top_p",
+    .top_k = "sampling_params.top_k",
+    .min_p = "sampling_params.min_p",
+    .repetition_penalty = "sampling_params.repetition_penalty",
+    .presence_penalty = "sampling_params.presence_penalty",
+    .frequency_penalty = "sampling_params.frequency_penalty",
+    .n = "sampling_params.n",
+    .logit_bias = "sampling_params.logit_bias",
+    .max_tokens = "sampling_params.max_tokens",
+    .min_tokens = "sampling_params.min_tokens",
+    .stop_strings = "sampling_params.stop",
+    .stop_token_ids = "sampling_params.stop_token_ids",
+    .logprobs = "sampling_params.logprobs",
+    .prompt_logprobs = "sampling_params.prompt_logprobs",
+    .truncate_prompt_tokens = "sampling_params.truncate_prompt_tokens",
+};
 
 // What this server has not.
 absl::Status CheckAbsent(const vllm::GenerateRequest& request) {
@@ -39,88 +60,72 @@ absl::Status CheckAbsent(const vllm::GenerateRequest& request) {
 // Beyond what fits an int32 everything is as good as off.
 int32_t TopK(uint32_t top_k) { return static_cast<int32_t>(std::min<uint32_t>(top_k, 1 << 30)); }
 
-absl::Status FillSampling(const vllm::SamplingParams& params, v1::Sampling* sampling) {
-  sampling->set_temperature(params.has_temperature() ? params.temperature() : 1.0f);
-  sampling->set_top_p(params.top_p() != 0 ? params.top_p() : 1.0f);
-  sampling->set_top_k(TopK(params.top_k()));
-  sampling->set_min_p(params.min_p());
-  sampling->set_repetition_penalty(params.repetition_penalty() != 0 ? params.repetition_penalty()
-                                                                    : 1.0f);
-  sampling->set_presence_penalty(params.presence_penalty());
-  sampling->set_frequency_penalty(params.frequency_penalty());
-  if (params.has_seed()) sampling->set_seed(static_cast<uint64_t>(int64_t{params.seed()}));
+absl::Status FillSampling(const vllm::SamplingParams& params, Generation* asked) {
+  asked->temperature = params.has_temperature() ? params.temperature() : 1.0f;
+  asked->top_p = params.top_p() != 0 ? params.top_p() : 1.0f;
+  asked->top_k = TopK(params.top_k());
+  asked->min_p = params.min_p();
+  asked->repetition_penalty = params.repetition_penalty() != 0 ? params.repetition_penalty() : 1.0f;
+  asked->presence_penalty = params.presence_penalty();
+  asked->frequency_penalty = params.frequency_penalty();
+  if (params.has_seed()) asked->seed = static_cast<uint64_t>(int64_t{params.seed()});
   constexpr uint32_t kMaxInt = std::numeric_limits<int32_t>::max();
-  if (params.n() != 0) sampling->set_n(static_cast<int32_t>(std::min(params.n(), kMaxInt)));
+  if (params.n() != 0) asked->n = static_cast<int32_t>(std::min(params.n(), kMaxInt));
   for (const auto& [id, bias] : params.logit_bias()) {
     if (id < 0) {
-      return InvalidField("sampling_params.logit_bias",
+      return InvalidField(kVllmEngineNames.logit_bias,
                           absl::StrCat("token id ", id, " is not in the vocabulary"));
     }
-    (*sampling->mutable_logit_bias())[static_cast<uint32_t>(id)] = bias;
+    asked->logit_bias[static_cast<uint32_t>(id)] = bias;
   }
   return absl::OkStatus();
 }
 
-void FillStop(vllm::SamplingParams& params, v1::Stop* stop) {
+void FillStop(const vllm::SamplingParams& params, Generation* asked) {
   // The model's own default does not count here.
-  stop->set_max_tokens(params.has_max_tokens() ? params.max_tokens()
-                                               : std::numeric_limits<int64_t>::max());
-  stop->set_min_tokens(params.min_tokens());
-  stop->mutable_stop_strings()->Swap(params.mutable_stop());
-  stop->mutable_stop_token_ids()->Swap(params.mutable_stop_token_ids());
-  stop->set_ignore_eos(params.ignore_eos());
-  stop->set_include_stop_in_output(params.include_stop_str_in_output());
+  asked->max_tokens =
+      params.has_max_tokens() ? params.max_tokens() : std::numeric_limits<int64_t>::max();
+  asked->min_tokens = params.min_tokens();
+  asked->stop_strings.assign(params.stop().begin(), params.stop().end());
+  asked->stop_token_ids.assign(params.stop_token_ids().begin(), params.stop_token_ids().end());
+  asked->ignore_eos = params.ignore_eos();
+  asked->include_stop_in_output = params.include_stop_str_in_output();
 }
 
-void FillOutput(const vllm::SamplingParams& params, v1::Output* output) {
-  if (params.has_logprobs()) output->set_logprobs(params.logprobs());
-  if (params.has_prompt_logprobs()) output->set_prompt_logprobs(params.prompt_logprobs());
-  output->set_return_token_ids(true);
-  output->set_skip_special_tokens(params.skip_special_tokens());
+void FillOutput(const vllm::SamplingParams& params, Generation* asked) {
+  if (params.has_logprobs()) asked->logprobs = params.logprobs();
+  if (params.has_prompt_logprobs()) asked->prompt_logprobs = params.prompt_logprobs();
+  asked->return_token_ids = true;
+  asked->skip_special_tokens = params.skip_special_tokens();
 }
 
 }  // namespace
 
-absl::StatusOr<v1::GenerateRequest> FromVllmEngine(vllm::GenerateRequest request) {
+absl::StatusOr<Generation> FromVllmEngine(vllm::GenerateRequest request) {
   RETURN_IF_ERROR(CheckAbsent(request));
-  v1::GenerateRequest converted;
-  converted.set_request_id(std::move(*request.mutable_request_id()));
+  Generation asked;
+  asked.names = &kVllmEngineNames;
+  asked.request_id = std::move(*request.mutable_request_id());
   switch (request.input_case()) {
-    case vllm::GenerateRequest::kTokenized:
-      converted.mutable_token_ids()->mutable_ids()->Swap(
-          request.mutable_tokenized()->mutable_input_ids());
+    case vllm::GenerateRequest::kTokenized: {
+      const auto& ids = request.tokenized().input_ids();
+      asked.prompt = TokenIdsPrompt(ids.begin(), ids.end());
       break;
+    }
     case vllm::GenerateRequest::kText:
-      converted.mutable_text()->set_text(std::move(*request.mutable_text()));
+      asked.prompt = TextPrompt{.text = std::move(*request.mutable_text())};
       break;
     case vllm::GenerateRequest::INPUT_NOT_SET:
-      return InvalidField("input", "is missing; send tokenized or text");
+      return InvalidField(kVllmEngineNames.prompt, "is missing; send tokenized or text");
   }
-  vllm::SamplingParams& params = *request.mutable_sampling_params();
+  const vllm::SamplingParams& params = request.sampling_params();
   if (params.has_truncate_prompt_tokens()) {
-    converted.set_truncate_prompt_tokens(params.truncate_prompt_tokens());
+    asked.truncate_prompt_tokens = params.truncate_prompt_tokens();
   }
-  RETURN_IF_ERROR(FillSampling(params, converted.mutable_sampling()));
-  FillStop(params, converted.mutable_stop());
-  FillOutput(params, converted.mutable_output());
-  return converted;
-}
-
-absl::Status InVllmEngineTerms(absl::Status status) {
-  const std::string field = FieldOf(status);
-  absl::string_view rest = field;
-  for (const absl::string_view part : {"sampling.", "stop.", "output."}) {
-    if (!absl::ConsumePrefix(&rest, part)) continue;
-    if (rest == "stop_strings") rest = "stop";
-    if (rest == "include_stop_in_output") rest = "include_stop_str_in_output";
-    return InField(absl::StrCat("sampling_params.", rest), std::move(status));
-  }
-  if (field == "truncate_prompt_tokens") {
-    return InField("sampling_params.truncate_prompt_tokens", std::move(status));
-  }
-  if (field == "token_ids") return InField("tokenized.input_ids", std::move(status));
-  if (field == "prompt") return InField("input", std::move(status));
-  return status;
+  RETURN_IF_ERROR(FillSampling(params, &asked));
+  FillStop(params, &asked);
+  FillOutput(params, &asked);
+  return asked;
 }
 
 }  // namespace quire

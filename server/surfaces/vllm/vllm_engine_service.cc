@@ -41,7 +41,7 @@ const google::protobuf::MethodDescriptor& Method(const char* name) {
 
 GrpcMethod GenerateMethodOf(const ServingContext& context) {
   return MakeGenerateMethod<VllmEngineWriter, vllm::GenerateRequest>(
-      PathOf(Method("Generate")), context.generate,
+      PathOf(Method("Generate")), context,
       [](vllm::GenerateRequest request) { return FromVllmEngine(std::move(request)); });
 }
 

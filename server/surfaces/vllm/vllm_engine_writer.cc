@@ -3,8 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "server/surfaces/vllm/vllm_engine_request.h"
-
 namespace quire {
 
 namespace {
@@ -55,7 +53,7 @@ void VllmEngineWriter::Write(AnswerPart part, const std::function<void()>& on_re
 
 void VllmEngineWriter::End(const absl::Status& status, AccessEntry access) {
   call_->SetAccess(std::move(access));
-  call_->Finish(InVllmEngineTerms(status));
+  call_->Finish(status);
 }
 
 VllmEngineWriter::Output& VllmEngineWriter::OutputAt(int32_t index) {

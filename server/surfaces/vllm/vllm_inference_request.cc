@@ -1,7 +1,6 @@
 #include "server/surfaces/vllm/vllm_inference_request.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <utility>
@@ -15,6 +14,26 @@
 namespace quire {
 
 namespace {
+
+constexpr FieldNames kVllmInferenceNames = {
+    .text = "text",
+    .token_ids = "token_ids",
+    .top_p = "sampling.top_p",
+    .top_k = "sampling.top_k",
+    .min_p = "sampling.min_p",
+    .repetition_penalty = "decoding.repetition_penalty",
+    .presence_penalty = "decoding.presence_penalty",
+    .frequency_penalty = "decoding.frequency_penalty",
+    .n = "sampling.num_sequences",
+    .logit_bias = "decoding.logit_bias",
+    .max_tokens = "stopping.max_new_tokens",
+    .min_tokens = "stopping.min_new_tokens",
+    .stop_strings = "stopping.stop_strings",
+    .stop_token_ids = "stopping.stop_token_ids",
+    .logprobs = "response.output_candidates",
+    .prompt_logprobs = "response.prompt_candidates",
+    .cache_salt = "kv.cache_salt",
+};
 
 constexpr int32_t kMaxInt = std::numeric_limits<int32_t>::max();
 
@@ -48,50 +67,46 @@ absl::Status CheckAbsent(const ::vllm::GenerateRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status SetPrompt(::vllm::GenerateRequest& request, v1::GenerateRequest* converted) {
-  if (request.truncate_prompt_tokens() > 0) {
-    converted->set_truncate_prompt_tokens(request.truncate_prompt_tokens());
+absl::StatusOr<Prompt> TakePrompt(::vllm::GenerateRequest& request) {
+  switch (request.prompt_case()) {
+    case ::vllm::GenerateRequest::kText:
+      return TextPrompt{.text = std::move(*request.mutable_text())};
+    case ::vllm::GenerateRequest::kTokenIds:
+      return TokenIdsPrompt(request.token_ids().ids().begin(), request.token_ids().ids().end());
+    default:
+      return InvalidField(kVllmInferenceNames.prompt, "is missing; send text or token_ids");
   }
-  if (request.prompt_case() == ::vllm::GenerateRequest::kText) {
-    converted->mutable_text()->set_text(std::move(*request.mutable_text()));
-    return absl::OkStatus();
-  }
-  if (request.prompt_case() != ::vllm::GenerateRequest::kTokenIds) {
-    return InvalidField("prompt", "is missing; send text or token_ids");
-  }
-  converted->mutable_token_ids()->mutable_ids()->Swap(request.mutable_token_ids()->mutable_ids());
-  return absl::OkStatus();
 }
 
 void FillSampling(const ::vllm::GenerateRequest& request, const ModelFacts& model,
-                  v1::Sampling* sampling) {
+                  Generation* asked) {
   if (request.has_temperature()) {
-    sampling->set_temperature(request.temperature());
+    asked->temperature = request.temperature();
   } else if (!model.defaults.temperature) {
-    sampling->set_temperature(0);
+    asked->temperature = 0;
   }
   const ::vllm::RandomSampling& from = request.sampling();
-  if (from.top_k() != 0) sampling->set_top_k(std::min(AtMostMaxInt(from.top_k()), 1 << 30));
-  if (from.top_p() != 0) sampling->set_top_p(from.top_p());
-  if (from.min_p() != 0) sampling->set_min_p(from.min_p());
-  if (from.has_seed()) sampling->set_seed(static_cast<uint64_t>(from.seed()));
-  if (from.num_sequences() != 0) sampling->set_n(AtMostMaxInt(from.num_sequences()));
+  if (from.top_k() != 0) asked->top_k = std::min(AtMostMaxInt(from.top_k()), 1 << 30);
+  if (from.top_p() != 0) asked->top_p = from.top_p();
+  if (from.min_p() != 0) asked->min_p = from.min_p();
+  if (from.has_seed()) asked->seed = static_cast<uint64_t>(from.seed());
+  if (from.num_sequences() != 0) asked->n = AtMostMaxInt(from.num_sequences());
   const ::vllm::DecodingParameters& decoding = request.decoding();
-  sampling->set_presence_penalty(decoding.presence_penalty());
-  sampling->set_frequency_penalty(decoding.frequency_penalty());
-  sampling->set_repetition_penalty(
-      decoding.repetition_penalty() != 0 ? decoding.repetition_penalty() : 1.0f);
-  *sampling->mutable_logit_bias() = decoding.logit_bias();
+  asked->presence_penalty = decoding.presence_penalty();
+  asked->frequency_penalty = decoding.frequency_penalty();
+  asked->repetition_penalty =
+      decoding.repetition_penalty() != 0 ? decoding.repetition_penalty() : 1.0f;
+  asked->logit_bias.insert(decoding.logit_bias().begin(), decoding.logit_bias().end());
 }
 
-void FillStop(::vllm::StoppingCriteria& from, v1::Stop* stop) {
+void FillStop(const ::vllm::StoppingCriteria& from, Generation* asked) {
   constexpr int64_t kDefaultMaxNewTokens = 20;
-  stop->set_max_tokens(from.max_new_tokens() != 0 ? from.max_new_tokens() : kDefaultMaxNewTokens);
-  stop->set_min_tokens(from.min_new_tokens());
-  stop->mutable_stop_token_ids()->Swap(from.mutable_stop_token_ids());
-  stop->mutable_stop_strings()->Swap(from.mutable_stop_strings());
-  stop->set_include_stop_in_output(from.include_stop_strings());
-  stop->set_ignore_eos(from.ignore_eos());
+  asked->max_tokens = from.max_new_tokens() != 0 ? from.max_new_tokens() : kDefaultMaxNewTokens;
+  asked->min_tokens = from.min_new_tokens();
+  asked->stop_token_ids.assign(from.stop_token_ids().begin(), from.stop_token_ids().end());
+  asked->stop_strings.assign(from.stop_strings().begin(), from.stop_strings().end());
+  asked->include_stop_in_output = from.include_stop_strings();
+  asked->ignore_eos = from.ignore_eos();
 }
 
 // How many alternatives a position is to have.
@@ -107,62 +122,40 @@ absl::StatusOr<int32_t> NumCandidates(const ::vllm::CandidateTokens& candidates,
   }
 }
 
-absl::Status FillOutput(const ::vllm::ResponseOptions& options, v1::Output* output) {
-  output->set_return_token_ids(true);  // they are counted
-  output->set_skip_special_tokens(!options.has_skip_special_tokens() ||
-                                  options.skip_special_tokens());
+absl::Status FillOutput(const ::vllm::ResponseOptions& options, Generation* asked) {
+  asked->return_token_ids = true;  // they are counted
+  asked->skip_special_tokens = !options.has_skip_special_tokens() || options.skip_special_tokens();
   ASSIGN_OR_RETURN(const int32_t num_output,
-                   NumCandidates(options.output_candidates(), "response.output_candidates"));
+                   NumCandidates(options.output_candidates(), kVllmInferenceNames.logprobs));
   ASSIGN_OR_RETURN(const int32_t num_prompt,
-                   NumCandidates(options.prompt_candidates(), "response.prompt_candidates"));
-  if (options.output_logprobs() || num_output > 0) output->set_logprobs(num_output);
-  if (options.prompt_logprobs() || num_prompt > 0) output->set_prompt_logprobs(num_prompt);
+                   NumCandidates(options.prompt_candidates(), kVllmInferenceNames.prompt_logprobs));
+  if (options.output_logprobs() || num_output > 0) asked->logprobs = num_output;
+  if (options.prompt_logprobs() || num_prompt > 0) asked->prompt_logprobs = num_prompt;
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<v1::GenerateRequest> FromVllmInference(::vllm::GenerateRequest request,
-                                                      const ModelFacts& model) {
+absl::StatusOr<Generation> FromVllmInference(::vllm::GenerateRequest request,
+                                             const ModelFacts& model) {
   RETURN_IF_ERROR(CheckAbsent(request));
-  v1::GenerateRequest converted;
-  converted.set_request_id(std::move(*request.mutable_request_id()));
-  converted.set_model(std::move(*request.mutable_model()));
-  converted.set_priority(request.priority());
+  Generation asked;
+  asked.names = &kVllmInferenceNames;
+  asked.request_id = std::move(*request.mutable_request_id());
+  asked.model = std::move(*request.mutable_model());
+  asked.priority = request.priority();
   // Nobody else's beginning has a salt that nobody knows.
-  converted.set_cache_salt(request.kv().bypass_prefix_cache()
-                               ? RandomId()
-                               : std::move(*request.mutable_kv()->mutable_cache_salt()));
-  RETURN_IF_ERROR(SetPrompt(request, &converted));
-  FillSampling(request, model, converted.mutable_sampling());
-  FillStop(*request.mutable_stopping(), converted.mutable_stop());
-  RETURN_IF_ERROR(FillOutput(request.response(), converted.mutable_output()));
-  return converted;
-}
-
-absl::Status InVllmInferenceTerms(absl::Status status) {
-  constexpr std::array<std::pair<const char*, const char*>, 15> kNames = {{
-      {"sampling.temperature", "temperature"},
-      {"sampling.n", "sampling.num_sequences"},
-      {"sampling.presence_penalty", "decoding.presence_penalty"},
-      {"sampling.frequency_penalty", "decoding.frequency_penalty"},
-      {"sampling.repetition_penalty", "decoding.repetition_penalty"},
-      {"sampling.logit_bias", "decoding.logit_bias"},
-      {"stop.max_tokens", "stopping.max_new_tokens"},
-      {"stop.min_tokens", "stopping.min_new_tokens"},
-      {"stop.stop_token_ids", "stopping.stop_token_ids"},
-      {"stop.stop_strings", "stopping.stop_strings"},
-      {"output.logprobs", "response.output_candidates"},
-      {"output.prompt_logprobs", "response.prompt_candidates"},
-      {"cache_salt", "kv.cache_salt"},
-      {"token_ids", "token_ids"},
-      {"priority", "priority"},
-  }};
-  const std::string field = FieldOf(status);
-  for (const auto& [ours, theirs] : kNames) {
-    if (field == ours) return InField(theirs, std::move(status));
+  asked.cache_salt = request.kv().bypass_prefix_cache()
+                         ? RandomId()
+                         : std::move(*request.mutable_kv()->mutable_cache_salt());
+  ASSIGN_OR_RETURN(asked.prompt, TakePrompt(request));
+  if (request.truncate_prompt_tokens() > 0) {
+    asked.truncate_prompt_tokens = request.truncate_prompt_tokens();
   }
-  return status;
+  FillSampling(request, model, &asked);
+  FillStop(request.stopping(), &asked);
+  RETURN_IF_ERROR(FillOutput(request.response(), &asked));
+  return asked;
 }
 
 }  // namespace quire

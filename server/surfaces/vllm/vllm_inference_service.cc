@@ -30,8 +30,7 @@ const google::protobuf::ServiceDescriptor& Control() {
 }
 
 // One answer has room for one sequence.
-absl::StatusOr<v1::GenerateRequest> FromOnce(::vllm::GenerateRequest request,
-                                             const ModelFacts& model) {
+absl::StatusOr<Generation> FromOnce(::vllm::GenerateRequest request, const ModelFacts& model) {
   if (request.sampling().num_sequences() > 1) {
     return InvalidField("sampling.num_sequences",
                         "Generate answers with one sequence; call GenerateStream for more");
@@ -79,10 +78,10 @@ GrpcService VllmInferenceService(const ServingContext& context) {
   const ModelFacts* model = context.model;
   GrpcService service = {Inference().full_name(), {}};
   service.methods.push_back(MakeGenerateMethod<VllmOnceWriter, ::vllm::GenerateRequest>(
-      PathOf(*Inference().FindMethodByName("Generate")), context.generate,
+      PathOf(*Inference().FindMethodByName("Generate")), context,
       [model](::vllm::GenerateRequest request) { return FromOnce(std::move(request), *model); }));
   service.methods.push_back(MakeGenerateMethod<VllmStreamWriter, ::vllm::GenerateRequest>(
-      PathOf(*Inference().FindMethodByName("GenerateStream")), context.generate,
+      PathOf(*Inference().FindMethodByName("GenerateStream")), context,
       [model](::vllm::GenerateRequest request) {
         return FromVllmInference(std::move(request), *model);
       }));

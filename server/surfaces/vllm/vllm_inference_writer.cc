@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "server/surfaces/vllm/vllm_inference_request.h"
-
 namespace quire {
 
 namespace {
@@ -119,7 +117,7 @@ void VllmStreamWriter::Write(AnswerPart part, const std::function<void()>& on_re
 
 void VllmStreamWriter::End(const absl::Status& status, AccessEntry access) {
   call_->SetAccess(std::move(access));
-  call_->Finish(InVllmInferenceTerms(status));
+  call_->Finish(status);
 }
 
 void VllmOnceWriter::Write(AnswerPart part, const std::function<void()>& on_ready) {
@@ -139,7 +137,7 @@ void VllmOnceWriter::End(const absl::Status& status, AccessEntry access) {
   if (status.ok()) {
     call_->FinishWith(answer_.SerializeAsString());
   } else {
-    call_->Finish(InVllmInferenceTerms(status));
+    call_->Finish(status);
   }
 }
 

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/engine.h"
 #include "server/base/version.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 

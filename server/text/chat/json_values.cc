@@ -2,114 +2,99 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "engine/json/json_events.h"
-#include "engine/json/parse_json.h"
+#include "absl/strings/numbers.h"
+#include "kernels/base/status_macros.h"
 #include "server/text/chat/jinja/values/error.h"
 
 namespace quire {
 namespace {
 
+using jinja::Dict;
+using jinja::List;
 using jinja::Value;
 
-constexpr char kTooMany[] = "more than 65536 values in the JSON of one request";
-static_assert(kMaxJsonValues == 65536);
+Value TextValue(std::string_view text) { return Value(jinja::Text(text, jinja::Origin::kUser)); }
 
-Value NewText(std::string_view text) { return Value(jinja::Text(text, jinja::Origin::kUser)); }
+Value ListValue(std::vector<Value> items) {
+  return Value(std::make_shared<const List>(jinja::ListKind::kList, std::move(items)));
+}
 
-// Takes the parser's events; a list or object becomes a value when it is closed.
-class ValueBuilder : public JsonEvents {
- public:
-  ValueBuilder(JsonBudget* budget, size_t max_depth) : JsonEvents(max_depth), budget_(*budget) {}
+Value IdsValue(const std::vector<uint32_t>& ids) {
+  std::vector<Value> items;
+  items.reserve(ids.size());
+  for (const uint32_t id : ids) items.emplace_back(jinja::Integer{id});
+  return ListValue(std::move(items));
+}
 
-  Value TakeRoot() { return std::move(root_); }
+absl::Status Spend(size_t num_values, std::string_view text, JsonBudget* budget) {
+  if (num_values > budget->num_values_left) return jinja::Error(kTooManyJsonValues);
+  budget->num_values_left -= num_values;
+  const size_t num_steps = num_values + text.size() / jinja::kBytesPerStep;
+  if (budget->fuel == nullptr || budget->fuel->Burn(num_steps)) return absl::OkStatus();
+  return budget->fuel->status();
+}
 
-  bool null() { return Add(jinja::None{}); }
-  bool boolean(bool value) { return Add(value); }
-  bool number_integer(int64_t value) { return Add(jinja::Integer{value}); }
-  bool number_unsigned(uint64_t value) { return Add(jinja::Integer{value}); }
-  bool number_float(double value, const std::string&) { return Add(value); }
-  bool string(std::string& value) { return Burn(value) && Add(NewText(value)); }
+// Integers that an int64 does not hold are floats in the tree, which knows how they were written.
+Value NumberValue(const JsonTree& tree) {
+  uint64_t integer = 0;
+  if (absl::SimpleAtoi(tree.text, &integer)) return jinja::Integer{integer};
+  return tree.number;
+}
 
-  bool key(std::string& value) {
-    open_.back().key = NewText(value);
-    return Burn(value) && Count();
+absl::StatusOr<Value> ListOf(const JsonTree& tree, JsonBudget* budget) {
+  std::vector<Value> items;
+  items.reserve(tree.items.size());
+  for (const JsonTree& item : tree.items) {
+    ASSIGN_OR_RETURN(Value value, ToValue(item, budget));
+    items.push_back(std::move(value));
   }
-  bool start_object(size_t) { return Open(); }
-  bool start_array(size_t) { return Open(); }
+  return ListValue(std::move(items));
+}
 
-  bool end_object() {
-    Value value(std::make_shared<const jinja::Dict>(std::move(open_.back().dict)));
-    return Close(std::move(value));
+absl::StatusOr<Value> DictOf(const JsonTree& tree, JsonBudget* budget) {
+  Dict dict;
+  for (size_t i = 0; i < tree.items.size(); ++i) {
+    RETURN_IF_ERROR(Spend(1, tree.keys[i], budget));
+    ASSIGN_OR_RETURN(Value value, ToValue(tree.items[i], budget));
+    dict.Set(TextValue(tree.keys[i]), std::move(value));
   }
-  bool end_array() {
-    Value value(
-        std::make_shared<const jinja::List>(jinja::ListKind::kList, std::move(open_.back().items)));
-    return Close(std::move(value));
-  }
-
- private:
-  struct Container {
-    std::vector<Value> items;   // of a list
-    jinja::Dict dict;           // of an object,
-    Value key = jinja::None{};  // and the key of its next value; None in a list
-  };
-
-  bool Burn(std::string_view text) {
-    return budget_.fuel == nullptr || budget_.fuel->Burn(text.size() / jinja::kBytesPerStep);
-  }
-
-  bool Count() {
-    if (budget_.num_values_left == 0) return Fail(kTooMany);
-    --budget_.num_values_left;
-    return budget_.fuel == nullptr || budget_.fuel->Burn(1);
-  }
-
-  bool Open() {
-    if (!Enter() || !Count()) return false;
-    open_.emplace_back();
-    return true;
-  }
-
-  bool Close(Value value) {
-    open_.pop_back();
-    Leave();
-    Place(std::move(value));
-    return true;
-  }
-
-  bool Add(Value value) {
-    if (!Count()) return false;
-    Place(std::move(value));
-    return true;
-  }
-
-  void Place(Value value) {
-    if (open_.empty()) {
-      root_ = std::move(value);
-    } else if (open_.back().key.text() != nullptr) {
-      open_.back().dict.Set(std::exchange(open_.back().key, jinja::None{}), std::move(value));
-    } else {
-      open_.back().items.push_back(std::move(value));
-    }
-  }
-
-  JsonBudget& budget_;
-  std::vector<Container> open_;  // lists and objects that are not closed yet, outermost first
-  Value root_ = jinja::None{};
-};
+  return Value(std::make_shared<const Dict>(std::move(dict)));
+}
 
 }  // namespace
 
+absl::StatusOr<Value> ToValue(const JsonTree& tree, JsonBudget* budget) {
+  RETURN_IF_ERROR(Spend(1 + tree.ids.size(), tree.text, budget));
+  switch (tree.kind) {
+    case JsonTree::Kind::kNull:
+      return Value(jinja::None{});
+    case JsonTree::Kind::kBool:
+      return Value(tree.integer != 0);
+    case JsonTree::Kind::kInteger:
+      return Value(jinja::Integer{tree.integer});
+    case JsonTree::Kind::kFloat:
+      return NumberValue(tree);
+    case JsonTree::Kind::kText:
+      return TextValue(tree.text);
+    case JsonTree::Kind::kList:
+      return ListOf(tree, budget);
+    case JsonTree::Kind::kIds:
+      return IdsValue(tree.ids);
+    case JsonTree::Kind::kObject:
+      break;
+  }
+  return DictOf(tree, budget);
+}
+
 absl::StatusOr<Value> ParseJsonValue(std::string_view text, JsonBudget* budget, size_t max_depth) {
-  ValueBuilder builder(budget, max_depth);
-  if (ReadJsonEvents(text, &builder)) return builder.TakeRoot();
-  if (budget->fuel != nullptr && !budget->fuel->ok()) return budget->fuel->status();
-  return jinja::Error(builder.error());
+  size_t num_values_left = budget->num_values_left;
+  absl::StatusOr<JsonTree> tree = ParseJsonTree(text, &num_values_left, max_depth);
+  if (!tree.ok()) return jinja::Error(tree.status().message());
+  return ToValue(*tree, budget);
 }
 
 }  // namespace quire

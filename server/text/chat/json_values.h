@@ -10,20 +10,20 @@
 #include "server/base/fuel.h"
 #include "server/text/chat/jinja/values/runtime.h"
 #include "server/text/chat/jinja/values/value.h"
+#include "server/text/json_tree.h"
 
 namespace quire {
 
-// Numbers, texts, lists, ...: some 200 bytes of memory each, which may have been two in the text.
-constexpr size_t kMaxJsonValues = size_t{1} << 16;
-
-// What the texts of one request may take together.
+// What the values of one request may take together.
 struct JsonBudget {
   Fuel* fuel = nullptr;  // null: as much as it needs
   size_t num_values_left = kMaxJsonValues;
 };
 
-// Objects and lists may be nested `max_depth` deep. INVALID_ARGUMENT says what is wrong; Fuel's
-// status where there is none left.
+// INVALID_ARGUMENT where there are too many values; Fuel's status where there is none left.
+absl::StatusOr<jinja::Value> ToValue(const JsonTree& tree, JsonBudget* budget);
+
+// The same of a text. INVALID_ARGUMENT says what is wrong with it, too.
 absl::StatusOr<jinja::Value> ParseJsonValue(std::string_view text, JsonBudget* budget,
                                             size_t max_depth = jinja::kMaxValueDepth);
 

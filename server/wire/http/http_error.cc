@@ -1,7 +1,7 @@
 #include "server/wire/http/http_error.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
@@ -69,8 +69,9 @@ int HttpStatusOf(absl::StatusCode code) {
 
 std::string HttpErrorBody(int http_status, absl::string_view message, absl::string_view param,
                           absl::string_view code) {
-  return absl::StrCat("{\"error\": {\"message\": ", JsonString(message), ", \"type\": \"",
-                      TypeOf(http_status), "\", \"param\": ", TextOrNull(param),
+  // Anthropic's clients look for the type of the whole.
+  return absl::StrCat("{\"type\": \"error\", \"error\": {\"message\": ", JsonString(message),
+                      ", \"type\": \"", TypeOf(http_status), "\", \"param\": ", TextOrNull(param),
                       ", \"code\": ", TextOrNull(code.empty() ? CodeOf(http_status) : code), "}}");
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/request/field_error.h"
+#include "server/surfaces/grpc/request_messages.h"
 
 namespace quire {
 namespace {
@@ -28,14 +29,17 @@ ModelFacts TestModel() {
   return model;
 }
 
-v1::GenerateRequest Message(const std::string& text) {
+// Of a quire.v1.GenerateRequest.
+Generation Message(const std::string& text) {
   v1::GenerateRequest message;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
+  absl::StatusOr<Generation> asked = ToGeneration(std::move(message));
+  EXPECT_TRUE(asked.ok()) << asked.status();
+  return *std::move(asked);
 }
 
 // Conversion with a prompt of `num_prompt` tokens.
-absl::StatusOr<GenerationJob> Convert(const v1::GenerateRequest& message,
+absl::StatusOr<GenerationJob> Convert(const Generation& message,
                                       const ModelFacts& model = TestModel(), int num_prompt = 10) {
   absl::StatusOr<GenerationJob> job = ConvertParameters(message, model, kRandomSeed);
   if (!job.ok()) return job;
@@ -64,10 +68,10 @@ TEST(ParametersTest, AnEmptyRequestGetsTheDefaults) {
   EXPECT_FALSE(job.output.logprobs);
 }
 
-TEST(ParametersTest, OfALongPromptTheLastTokensAreKept) {
-  const auto prompt_after = [](int64_t truncate, int num_tokens) {
-    v1::GenerateRequest message;
-    message.set_truncate_prompt_tokens(truncate);
+TEST(ParametersTest, OfALongPromptTheTokensOfOneSideAreKept) {
+  const auto prompt_after = [](int64_t truncate, int num_tokens, const char* side = "") {
+    Generation message = Message(side);
+    message.truncate_prompt_tokens = truncate;
     GenerationJob job = *ConvertParameters(message, TestModel(), kRandomSeed);
     std::vector<TokenId> prompt(num_tokens);
     std::iota(prompt.begin(), prompt.end(), 0);
@@ -75,12 +79,16 @@ TEST(ParametersTest, OfALongPromptTheLastTokensAreKept) {
     return job.request.prompt;
   };
   EXPECT_THAT(prompt_after(2, 5), ElementsAre(3, 4));
+  EXPECT_THAT(prompt_after(2, 5, "truncation_side: TRUNCATION_SIDE_LEFT"), ElementsAre(3, 4));
+  EXPECT_THAT(prompt_after(2, 5, "truncation_side: TRUNCATION_SIDE_RIGHT"), ElementsAre(0, 1));
   EXPECT_THAT(prompt_after(5, 2), ElementsAre(0, 1));
   EXPECT_EQ(prompt_after(-1, 500).size(), 63u) << "room for one more";
   EXPECT_EQ(prompt_after(-1, 500).back(), 499);
-  v1::GenerateRequest message =
-      Message("truncate_prompt_tokens: 2 token_ids { ids: [1000, 1, 2] }");
-  EXPECT_THAT(*ConvertTokenIds(message, TestModel()), ElementsAre(1, 2));
+  GenerationJob job;
+  job.truncate_prompt_tokens = 2;
+  EXPECT_THAT(*ConvertPromptIds({1000, 1, 2}, TestModel(), job), ElementsAre(1, 2));
+  job.keeps_first_tokens = true;
+  EXPECT_THAT(*ConvertPromptIds({1, 2, 1000}, TestModel(), job), ElementsAre(1, 2));
   for (const char* wrong : {"0", "-2"}) {
     const auto job = Convert(Message(absl::StrCat("truncate_prompt_tokens: ", wrong)));
     EXPECT_EQ(FieldOf(job.status()), "truncate_prompt_tokens") << wrong;
@@ -335,18 +343,23 @@ TEST(ParametersTest, PromptsMustFit) {
 }
 
 TEST(ParametersTest, TokenIdsMustBeInTheVocabulary) {
-  v1::GenerateRequest message;
-  v1::TokenIds& ids = *message.mutable_token_ids();
-  ids.add_ids(0);
-  ids.add_ids(999);
-  EXPECT_THAT(*ConvertTokenIds(message, TestModel()), ElementsAre(0, 999));
-  ids.add_ids(1000);
-  EXPECT_THAT(Sentence(ConvertTokenIds(message, TestModel()).status()),
+  GenerationJob job;
+  job.names = &kQuireNames;
+  EXPECT_THAT(*ConvertPromptIds({0, 999}, TestModel(), job), ElementsAre(0, 999));
+  EXPECT_THAT(Sentence(ConvertPromptIds({0, 1000}, TestModel(), job).status()),
               HasSubstr("token_ids: token id 1000"));
-  ids.Clear();
-  for (int i = 0; i < 65; ++i) ids.add_ids(1);
-  EXPECT_THAT(Sentence(ConvertTokenIds(message, TestModel()).status()),
+  EXPECT_THAT(Sentence(ConvertPromptIds(std::vector<uint32_t>(65, 1), TestModel(), job).status()),
               HasSubstr("token_ids: has 65 entries"));
+}
+
+// Each by the name that its clients know.
+TEST(ParametersTest, ErrorsNameTheSurfacesField) {
+  Generation asked;
+  asked.max_tokens = -1;
+  EXPECT_EQ(FieldOf(Convert(asked).status()), "max_tokens");
+  static constexpr FieldNames kNames = {.max_tokens = "their_limit"};
+  asked.names = &kNames;
+  EXPECT_EQ(FieldOf(Convert(asked).status()), "their_limit");
 }
 
 TEST(ParametersTest, PriorityIsWithinThePrincipalsLimits) {

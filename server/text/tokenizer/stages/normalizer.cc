@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/text/tokenizer/file/components.h"
 #include "server/text/tokenizer/file/errors.h"
 #include "server/text/tokenizer/regex/span_finder.h"
-#include "server/text/tokenizer/stages/charsmap.h"
 #include "server/text/unicode.h"
 #include "server/text/utf8.h"
 
@@ -24,11 +22,6 @@ constexpr char kWhere[] = "normalizer";
 bool IsAscii(const std::string& text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return static_cast<uint8_t>(c) < 0x80; });
-}
-
-absl::Status MadeTooLong(std::string_view normalizer) {
-  return absl::ResourceExhaustedError(
-      Concat("the tokenizer's ", normalizer, " normalizer makes this text too long"));
 }
 
 // A text made anew character by character: `change(code_point, &out)` appends what becomes of each.
@@ -146,7 +139,10 @@ class ReplaceStep final : public NormalizerStep {
       replaced.append(span.is_match
                           ? content_
                           : std::string_view(*text).substr(span.begin, span.end - span.begin));
-      return replaced.size() > kMaxNormalizedBytes ? MadeTooLong("Replace") : absl::OkStatus();
+      return replaced.size() <= kMaxNormalizedBytes
+                 ? absl::OkStatus()
+                 : absl::ResourceExhaustedError(
+                       "the tokenizer's Replace normalizer makes this text too long");
     }));
     *text = std::move(replaced);
     return absl::OkStatus();
@@ -198,23 +194,6 @@ class CharStep final : public NormalizerStep {
   const Change change_;
 };
 
-class CharsmapStep final : public NormalizerStep {
- public:
-  explicit CharsmapStep(Charsmap charsmap) : charsmap_(std::move(charsmap)) {}
-
-  absl::Status Apply(std::string* text, RegexScratch*) const override {
-    std::string out;
-    out.reserve(text->size());
-    charsmap_.Append(*text, kMaxNormalizedBytes, &out);
-    if (out.size() > kMaxNormalizedBytes) return MadeTooLong("Precompiled");
-    *text = std::move(out);
-    return absl::OkStatus();
-  }
-
- private:
-  const Charsmap charsmap_;
-};
-
 // The first step of SentencePiece's own normalisation: no control characters, one kind of blank.
 void AppendNmt(char32_t c, std::string* out) {
   const bool is_dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) ||
@@ -250,16 +229,6 @@ absl::StatusOr<std::unique_ptr<NormalizerStep>> ParseNormalizer(const std::strin
   if (type == "Lowercase") return std::make_unique<CharStep>(&AppendLowercase);
   if (type == "Nmt") return std::make_unique<CharStep>(&AppendNmt);
   if (type == "StripAccents") return std::make_unique<CharStep>(&AppendUnlessAccent);
-  if (type == "Precompiled") {
-    constexpr char kKey[] = "precompiled_charsmap";
-    ASSIGN_OR_RETURN(const std::string base64, GetString(json, kKey, "normalizer Precompiled"));
-    std::string blob;
-    if (!absl::Base64Unescape(base64, &blob)) {
-      return InvalidArgument("normalizer Precompiled: \"", kKey, "\" must be base64");
-    }
-    ASSIGN_OR_RETURN(Charsmap charsmap, Charsmap::Parse(blob));
-    return std::make_unique<CharsmapStep>(std::move(charsmap));
-  }
   if (type == "Prepend") {
     ASSIGN_OR_RETURN(std::string prefix, GetString(json, "prepend", "normalizer Prepend"));
     return std::make_unique<PrependStep>(std::move(prefix));

@@ -30,8 +30,6 @@ class Normalizer {
   // kMaxNormalizedBytes or a pattern gives up on it.
   absl::Status Apply(std::string* text, RegexScratch* scratch) const;
 
-  bool is_identity() const { return steps_.empty(); }
-
  private:
   std::vector<std::unique_ptr<NormalizerStep>> steps_;
 };

@@ -14,8 +14,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "server/observe/log/json_formatter.h"
-#include "server/observe/log/json_text.h"
 #include "server/request/output/access_tokens.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 namespace {

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+#include "server/request/generate/prompt.h"
 #include "server/request/generate/prompt_encoder.h"
-#include "server/request/generate/prompt_message.h"
 #include "server/request/request_fuel.h"
+#include "server/surfaces/grpc/request_messages.h"
 
 namespace quire {
 namespace {
@@ -167,6 +169,17 @@ double ThreadMs() {
   return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
 }
 
+absl::StatusOr<std::vector<TokenId>> TokensOf(const v1::GenerateRequest& request,
+                                              const PromptEncoder& encoder, const ModelFacts& facts,
+                                              size_t* num_steps) {
+  ASSIGN_OR_RETURN(const Generation asked, ToGeneration(request));
+  GenerationJob job;
+  RequestFuel fuel(NumBytes(asked.prompt), NumMessages(asked.prompt), /*token=*/nullptr);
+  auto ids = EncodePrompt(asked.prompt, job, encoder, facts, &fuel);
+  *num_steps = fuel.num_burned();
+  return ids;
+}
+
 void Measure(const Case& test) {
   const PromptEncoder* encoder = &Model();
   std::unique_ptr<PromptEncoder> own;
@@ -184,11 +197,9 @@ void Measure(const Case& test) {
   size_t num_steps = 0;
   std::string outcome;
   for (int round = 0; round < 3; ++round) {
-    RequestFuel fuel(test.request.ByteSizeLong(), test.request.messages().messages_size(), nullptr);
     const double start_ms = ThreadMs();
-    const auto ids = EncodePrompt(test.request, *encoder, facts, &fuel);
+    const auto ids = TokensOf(test.request, *encoder, facts, &num_steps);
     best_ms = std::min(best_ms, ThreadMs() - start_ms);
-    num_steps = fuel.num_burned();
     outcome = ids.ok() ? std::to_string(ids->size()) + " tokens"
                        : std::string(ids.status().message().substr(0, 60));
   }

@@ -8,22 +8,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/request/field_error.h"
-#include "server/request/generate/prompt_message.h"
+#include "server/request/generate/prompt.h"
 #include "server/request/generate/tokenize.h"
 #include "server/request/limits.h"
 #include "server/request/request_fuel.h"
+#include "server/surfaces/grpc/request_messages.h"
 
 namespace quire {
 namespace {
 
 using ::testing::HasSubstr;
 
+JsonTree MessageOf(const std::string& role, const std::string& content) {
+  JsonTree message = NewObject();
+  AddMember(&message, "role", TextTree(role));
+  AddMember(&message, "content", TextTree(content));
+  return message;
+}
+
 RenderInput UserSays(const std::string& content) {
-  v1::Messages messages;
-  v1::Message& message = *messages.add_messages();
-  message.set_role("user");
-  message.set_content(content);
-  return *ConvertMessages(messages, /*fuel=*/nullptr);
+  return *ConvertChat({.messages = {MessageOf("user", content)}}, kQuireNames, /*fuel=*/nullptr);
 }
 
 class PromptEncoderTest : public testing::Test {
@@ -34,11 +38,21 @@ class PromptEncoderTest : public testing::Test {
     return **loaded;
   }
   static absl::Status EncodeError(const v1::GenerateRequest& request) {
+    const absl::StatusOr<Generation> asked = ToGeneration(request);
+    return asked.ok() ? EncodeError(asked->prompt, nullptr) : asked.status();
+  }
+  static absl::Status EncodeError(const Prompt& prompt, const CancelToken* token) {
     ModelFacts model;
     model.vocab_size = 2048;
     model.max_model_len = 4096;
-    RequestFuel fuel(request.ByteSizeLong(), request.messages().messages_size(), nullptr);
-    return EncodePrompt(request, Demo(), model, &fuel).status();
+    GenerationJob job;
+    job.names = &kQuireNames;
+    RequestFuel fuel(NumBytes(prompt), NumMessages(prompt), token);
+    const absl::Status status = EncodePrompt(prompt, job, Demo(), model, &fuel).status();
+    if (absl::IsCancelled(status)) {
+      EXPECT_LE(fuel.num_burned(), NumBytes(prompt) / 8 + 1000) << "before it is normalised";
+    }
+    return status;
   }
 };
 
@@ -109,79 +123,86 @@ TEST_F(PromptEncoderTest, PicturesInMessagesAreRefused) {
 }
 
 TEST_F(PromptEncoderTest, ACancelledRequestGetsNoPrompt) {
-  constexpr size_t kTextBytes = size_t{1} << 20;
   CancelToken token;
   token.Cancel();
-  ModelFacts model;
-  v1::GenerateRequest text;
-  text.mutable_text()->set_text(std::string(kTextBytes, 'a'));
-  v1::GenerateRequest chat;
-  v1::Message& message = *chat.mutable_messages()->add_messages();
-  message.set_role("user");
-  message.set_content("a");
-  v1::GenerateRequest json = chat;
-  json.mutable_messages()->set_template_kwargs_json("{\"a\": [1, 2, 3]}");
-  for (const v1::GenerateRequest& request : {text, chat, json}) {
-    RequestFuel fuel(request.ByteSizeLong(), request.messages().messages_size(), &token);
-    const absl::Status status = EncodePrompt(request, Demo(), model, &fuel).status();
+  const ChatPrompt chat = {.messages = {MessageOf("user", "a")}};
+  ChatPrompt with_variables = chat;
+  with_variables.template_kwargs = NewObject();
+  for (int i = 0; i < 10000; ++i) {
+    AddMember(&with_variables.template_kwargs, absl::StrCat("v", i), TextTree("a"));
+  }
+  for (const Prompt& prompt : {Prompt(TextPrompt{.text = std::string(size_t{1} << 20, 'a')}),
+                               Prompt(chat), Prompt(with_variables)}) {
+    const absl::Status status = EncodeError(prompt, &token);
     EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
-    EXPECT_LE(fuel.num_burned(), kTextBytes / 8) << "one look at the text before it is normalised";
+    EXPECT_EQ(FieldOf(status), "") << "no field is to blame";
   }
 }
 
 // Some public templates look at all messages for each.
 TEST_F(PromptEncoderTest, AnAgentsDayDoesNotRunOutOfFuel) {
-  constexpr int kNumMessages = 1200;
+  constexpr size_t kNumMessages = 1200;
   absl::StatusOr<ChatTemplate> slow = ChatTemplate::Compile(
       "{% for m in messages %}{% for other in messages %}{% if other.role == m.role %}{% endif %}"
       "{% endfor %}{% endfor %}");
   ASSERT_TRUE(slow.ok()) << slow.status();
   const PromptEncoder encoder(Demo().tokenizer(), ChatTemplateSet(*std::move(slow), std::nullopt));
-  v1::GenerateRequest request;
-  for (int i = 0; i < kNumMessages; ++i) {
-    v1::Message& message = *request.mutable_messages()->add_messages();
-    message.set_role("user");
-    message.set_content("Please read the next file and say what is in it.");
-  }
-  const auto burn = [&encoder, &request](Fuel* fuel) {
-    return encoder.Render(*ConvertMessages(request.messages(), fuel)).status();
+  const ChatPrompt chat = {
+      .messages = std::vector<JsonTree>(
+          kNumMessages, MessageOf("user", "Please read the next file and say what is in it."))};
+  const auto burn = [&encoder, &chat](Fuel* fuel) {
+    return encoder.Render(*ConvertChat(chat, kQuireNames, fuel)).status();
   };
-  RequestFuel fuel(request.ByteSizeLong(), kNumMessages, nullptr);
+  RequestFuel fuel(NumBytes(chat), kNumMessages, nullptr);
   EXPECT_TRUE(burn(&fuel).ok()) << burn(&fuel);
   // Nor does one message of as many bytes get as much.
-  RequestFuel of_one(request.ByteSizeLong(), 1, nullptr);
+  RequestFuel of_one(NumBytes(chat), 1, nullptr);
   EXPECT_EQ(burn(&of_one).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(PromptEncoderTest, ChatsWithMoreMessagesThanAreAllowedAreRefusedFirst) {
-  v1::Messages messages;
-  for (size_t i = 0; i <= kMaxMessages; ++i) messages.add_messages()->set_role("user");
-  EXPECT_EQ(FieldOf(CheckMessages(messages)), "messages");
-  messages.mutable_messages()->RemoveLast();
-  EXPECT_TRUE(CheckMessages(messages).ok());
+  ChatPrompt chat = {.messages = std::vector<JsonTree>(kMaxMessages + 1, MessageOf("user", "a"))};
+  EXPECT_EQ(FieldOf(CheckMessages(chat, kQuireNames)), "messages");
+  chat.messages.pop_back();
+  EXPECT_TRUE(CheckMessages(chat, kQuireNames).ok());
+}
+
+// A list of ids in a chat is a list of values to the template, of which there may not be so many.
+TEST_F(PromptEncoderTest, ManyIdsAreManyValuesOfAChat) {
+  ChatPrompt chat = {.messages = {MessageOf("user", "a")}};
+  chat.template_kwargs = NewObject();
+  AddMember(&chat.template_kwargs, "ids",
+            {.kind = JsonTree::Kind::kIds, .ids = std::vector<uint32_t>(1000, 7)});
+  EXPECT_TRUE(EncodeError(Prompt(chat), nullptr).ok());
+  chat.template_kwargs.items[0].ids.resize(kMaxJsonValues);
+  const absl::Status status = EncodeError(Prompt(chat), nullptr);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("more than 65536 values"));
+  EXPECT_EQ(FieldOf(status), "messages");
 }
 
 TEST_F(PromptEncoderTest, TokensAndBack) {
-  v1::TokenizeRequest request;
-  request.mutable_text()->set_text("two plus three");
-  const std::vector<TokenId> ids = TokenizePrompt(request, Demo(), nullptr)->ids;
-  EXPECT_EQ(SpellTokens(Demo(), ids).size(), ids.size());
+  const auto tokenize = [](const Prompt& prompt) {
+    return TokenizePrompt(prompt, kQuireNames, Demo(), nullptr);
+  };
+  const auto text = tokenize(TextPrompt{.text = "two plus three"});
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(SpellTokens(Demo(), text->ids).size(), text->ids.size());
+  EXPECT_EQ(text->rendered, "");
   ModelFacts model;
   model.vocab_size = 2048;
-  const std::vector<uint32_t> sent(ids.begin(), ids.end());
-  EXPECT_EQ(*Detokenize(Demo(), model, sent, /*skip_special_tokens=*/true), "two plus three");
-  EXPECT_EQ(FieldOf(Detokenize(Demo(), model, {2048}, true).status()), "ids");
-  EXPECT_EQ(TokenizePrompt(request, Demo(), nullptr)->rendered, "");
-  v1::Message& message = *request.mutable_messages()->add_messages();
-  message.set_role("user");
-  message.set_content("hello");
-  EXPECT_THAT(TokenizePrompt(request, Demo(), nullptr)->rendered, HasSubstr("hello"));
-  EXPECT_EQ(FieldOf(TokenizePrompt({}, Demo(), nullptr).status()), "prompt");
+  const std::vector<uint32_t> sent(text->ids.begin(), text->ids.end());
+  EXPECT_EQ(*Detokenize("ids", sent, Demo(), model, /*skip_special_tokens=*/true),
+            "two plus three");
+  EXPECT_EQ(FieldOf(Detokenize("ids", {2048}, Demo(), model, true).status()), "ids");
+  EXPECT_THAT(tokenize(ChatPrompt{.messages = {MessageOf("user", "hello")}})->rendered,
+              HasSubstr("hello"));
+  EXPECT_EQ(FieldOf(tokenize({}).status()), "prompt");
 }
 
 TEST_F(PromptEncoderTest, WithoutATemplateMessagesAreRefused) {
   const PromptEncoder encoder(Demo().tokenizer(), std::nullopt);
-  const absl::Status status = encoder.Render(UserSays("a")).status();
+  const ChatPrompt chat = {.messages = {MessageOf("user", "a")}};
+  const absl::Status status = RenderChat(chat, kQuireNames, encoder, /*fuel=*/nullptr).status();
   EXPECT_EQ(FieldOf(status), "messages");
   EXPECT_THAT(std::string(status.message()), HasSubstr("no chat template"));
   EXPECT_FALSE(encoder.has_chat_template());

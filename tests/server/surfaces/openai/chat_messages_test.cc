@@ -1,4 +1,4 @@
-// A chat's messages, in every form that clients send, in terms of quire.v1.Messages.
+// A chat's messages, in every form that clients send, as the template is to see them.
 #include "server/surfaces/openai/chat_messages.h"
 
 #include <gmock/gmock.h>
@@ -9,10 +9,11 @@
 #include <utility>
 
 #include "server/request/field_error.h"
+#include "server/request/generate/prompt.h"
 #include "server/request/generate/prompt_encoder.h"
-#include "server/request/generate/prompt_message.h"
 #include "server/surfaces/openai/common_fields.h"
 #include "server/surfaces/openai/dropped_fields.h"
+#include "server/surfaces/openai/openai_request.h"
 
 namespace quire {
 namespace {
@@ -21,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 struct Filled {
-  v1::Messages messages;
+  ChatPrompt chat;
   absl::Status status;
 };
 
@@ -32,43 +33,37 @@ Filled Fill(const std::string& members) {
   EXPECT_TRUE(body.ok()) << body.status();
   FieldReader fields(*body);
   Filled filled;
-  FillMessages(fields, &filled.messages);
+  FillMessages(fields, &filled.chat);
   filled.status = fields.status();
   return filled;
 }
 
-v1::Message MessageOf(const std::string& members) {
+JsonTree MessageOf(const std::string& members) {
   const Filled filled = Fill(members);
   EXPECT_TRUE(filled.status.ok()) << filled.status;
-  return filled.messages.messages(0);
+  return filled.chat.messages.at(0);
 }
 
 TEST(ChatMessagesTest, ContentKeepsItsForm) {
-  v1::Message message = MessageOf(R"("content": "one")");
-  EXPECT_EQ(message.content(), "one");
-  EXPECT_EQ(message.extra_json(), "");
-  message = MessageOf(R"("content": null)");
-  EXPECT_FALSE(message.has_content());
-  EXPECT_EQ(message.extra_json(), R"({"content": null})");
-  message = MessageOf(R"("name": "x", "refusal": null)");
-  EXPECT_FALSE(message.has_content());
-  EXPECT_EQ(message.extra_json(), R"({"name": "x"})");
-  message = MessageOf(R"("content": [])");
-  EXPECT_EQ(message.extra_json(), R"({"content": []})");
+  const auto json_of = [](const std::string& members) { return ToJson(MessageOf(members)); };
+  EXPECT_EQ(json_of(R"("content": "one")"), R"({"role": "user", "content": "one"})");
+  EXPECT_EQ(json_of(R"("content": null)"), R"({"role": "user", "content": null})");
+  EXPECT_EQ(json_of(R"("name": "x", "refusal": null)"), R"({"role": "user", "name": "x"})");
+  EXPECT_EQ(json_of(R"("content": [])"), R"({"role": "user", "content": []})");
 }
 
-// Those that vLLM takes; the text of all of them goes along for who needs it.
+// Those that vLLM takes; the text of all of them is there for whoever needs it.
 TEST(ChatMessagesTest, PartsAreOfTypeTextOrThinking) {
-  const v1::Message message = MessageOf(
+  const JsonTree message = MessageOf(
       R"("content": ["a", {"type": "text", "text": "b", "cache_control": {}},
                      {"type": "input_text", "text": "c"}, {"type": "output_text", "text": "d"},
                      {"type": "refusal", "refusal": "e"}, {"type": "thinking", "thinking": "f"},
                      {"type": "text", "text": null}])");
-  EXPECT_EQ(message.content(), "a\nb\nc\nd\ne\nf");
-  EXPECT_EQ(message.extra_json(),
-            R"({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, )"
+  EXPECT_EQ(TextOfContent(message), "a\nb\nc\nd\ne\nf");
+  EXPECT_EQ(ToJson(*message.Find("content")),
+            R"([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, )"
             R"({"type": "text", "text": "c"}, {"type": "text", "text": "d"}, )"
-            R"({"type": "text", "text": "e"}, {"type": "thinking", "thinking": "f"}]})");
+            R"({"type": "text", "text": "e"}, {"type": "thinking", "thinking": "f"}])");
 }
 
 // All the way from the body of a request.
@@ -81,7 +76,7 @@ TEST(ChatMessagesTest, ATemplateSeesWhatWasSent) {
     EXPECT_TRUE(encoder.ok()) << encoder.status();
     const Filled filled = Fill(members);
     EXPECT_TRUE(filled.status.ok()) << filled.status;
-    return (*encoder)->Render(*ConvertMessages(filled.messages, /*fuel=*/nullptr))->text();
+    return (*encoder)->Render(*ConvertChat(filled.chat, kChatNames, /*fuel=*/nullptr))->text();
   };
   const std::string parts =
       R"("content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}])";

@@ -4,16 +4,41 @@
 
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
+
+#include "server/request/generate/prompt_encoder.h"
 
 namespace quire {
 namespace {
 
 JsonTree Tree(const std::string& json) {
-  size_t num_values = 0;
-  const absl::StatusOr<JsonTree> tree = ParseJsonTree(json, &num_values);
+  size_t num_values_left = kMaxJsonValues;
+  const absl::StatusOr<JsonTree> tree = ParseJsonTree(json, &num_values_left);
   EXPECT_TRUE(tree.ok()) << tree.status();
   return *tree;
+}
+
+const ModelAnswers& Answers() {
+  static const ModelAnswers& answers = *new ModelAnswers(
+      "hermes", "none", PromptEncoder::WithoutTokenizer()->tokenizer(), /*chat_templates=*/"");
+  return answers;
+}
+
+struct Filled {
+  Generation asked;
+  AnswerOptions options;
+  absl::Status status;
+  const ChatPrompt& chat() const { return std::get<ChatPrompt>(asked.prompt); }
+};
+
+Filled Fill(const JsonTree& body) {
+  FieldReader fields(body);
+  Filled filled;
+  filled.asked.prompt = ChatPrompt();
+  FillTools(fields, ReadChatTools(fields), Answers(), &filled.asked, &filled.options);
+  filled.status = fields.status();
+  return filled;
 }
 
 // Of the function f with these parameters.
@@ -21,12 +46,9 @@ ToolParameters ParametersOf(const std::string& parameters) {
   const JsonTree body =
       Tree(R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": )" +
            parameters + "}}]}");
-  FieldReader fields(body);
-  v1::Messages messages;
-  AnswerOptions options;
-  FillTools(fields, ToolFormat::kQwen3Coder, &messages, &options);
-  EXPECT_TRUE(fields.status().ok()) << fields.status();
-  return options.functions.at("f");
+  const Filled filled = Fill(body);
+  EXPECT_TRUE(filled.status.ok()) << filled.status;
+  return filled.options.functions.at("f");
 }
 
 // Of a parameter of this schema, beside some definitions.
@@ -104,21 +126,29 @@ TEST(ChatToolsTest, SchemasThatAreManyTimesTheirTextEnd) {
 TEST(ChatToolsTest, ToolsGoToTheTemplateAsTheyCame) {
   const std::string tools = R"([{"function": {"x": 1, "name": "f"}, "type": "function"}])";
   const JsonTree body = Tree("{\"parallel_tool_calls\": false, \"tools\": " + tools + "}");
-  FieldReader fields(body);
-  v1::Messages messages;
-  AnswerOptions options;
-  FillTools(fields, ToolFormat::kHermes, &messages, &options);
-  EXPECT_EQ(messages.tools_json(), tools);
-  EXPECT_TRUE(options.one_call);
-  EXPECT_EQ(options.tools, ToolFormat::kHermes);
+  const Filled filled = Fill(body);
+  EXPECT_EQ(ToJson(filled.chat().tools), tools);
+  EXPECT_TRUE(filled.options.one_call);
+  EXPECT_EQ(filled.options.tools, ToolFormat::kHermes);
+}
+
+TEST(ChatToolsTest, ACallThatMustBeMadeBeginsTheAnswer) {
+  const JsonTree body = Tree(R"({"tools": [{"type": "function", "function": {"name": "f"}}],
+                                 "tool_choice": "required"})");
+  const Filled filled = Fill(body);
+  ASSERT_TRUE(filled.status.ok()) << filled.status;
+  ASSERT_TRUE(filled.chat().answer_start.has_value());
+  EXPECT_EQ(filled.chat().answer_start->text, filled.options.opening);
+  EXPECT_EQ(ToJson(filled.chat().template_kwargs), R"({"enable_thinking": false})");
+  EXPECT_FALSE(Fill(Tree(R"({"tool_choice": "required"})")).status.ok());
 }
 
 TEST(ChatToolsTest, ArgumentsBecomeJsonWhereTheyAreJson) {
   JsonTree calls = Tree(R"([{"function": {"name": "f", "arguments": "{\"a\": [1.50, null]}"}},
                             {"function": {"arguments": ""}}, {"function": {"arguments": "{oops"}},
                             {"function": {"arguments": {"b": 2}}}, {"function": 5}, 6])");
-  size_t num_values = 0;
-  DecodeArguments(&calls, &num_values);
+  size_t num_values_left = kMaxJsonValues;
+  DecodeArguments(&calls, &num_values_left);
   EXPECT_EQ(ToJson(calls),
             R"([{"function": {"name": "f", "arguments": {"a": [1.50, null]}}}, )"
             R"({"function": {"arguments": {}}}, {"function": {"arguments": "{oops"}}, )"
@@ -128,11 +158,11 @@ TEST(ChatToolsTest, ArgumentsBecomeJsonWhereTheyAreJson) {
 // What is decoded takes many times the memory of its text.
 TEST(ChatToolsTest, ArgumentsOfOneRequestShareABound) {
   std::string list = "[";
-  for (size_t i = 0; i < kMaxBodyValues * 2 / 3; ++i) list += "1.5,";
+  for (size_t i = 0; i < kMaxJsonValues * 2 / 3; ++i) list += "1.5,";
   const std::string call = "{\"function\": {\"arguments\": \"" + list + "1]\"}}";
   JsonTree calls = Tree("[" + call + ", " + call + "]");
-  size_t num_values = 0;
-  DecodeArguments(&calls, &num_values);
+  size_t num_values_left = kMaxJsonValues;
+  DecodeArguments(&calls, &num_values_left);
   const auto arguments = [&calls](size_t i) {
     return calls.items[i].Find("function")->Find("arguments");
   };

@@ -24,7 +24,6 @@ import time
 try:
     import tokenizers
     from tokenizers import Tokenizer, decoders
-    import sentencepiece  # noqa: F401  (for tokenizer_kinds)
 except ImportError as error:
     print(f"skipped: the Python module {error.name} is not installed")
     sys.exit(77)
@@ -259,7 +258,7 @@ def batches(texts):
 
 def all_texts(name, added, rng, num_chars, is_long):
     yield from tokenizer_texts.fixed_texts(added)
-    if is_long or name in ("gpt2", "qwen2", "nfkc", "uncased", "classes", "xlm_r"):
+    if is_long or name in ("gpt2", "qwen2", "nfkc", "uncased", "classes", "unigram_words"):
         yield from tokenizer_texts.all_code_points()
     yield from tokenizer_texts.random_texts(rng, added, num_chars, longest_run=50000 if is_long else 3000)
 

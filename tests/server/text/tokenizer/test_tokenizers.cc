@@ -1,6 +1,5 @@
 #include "tests/server/text/tokenizer/test_tokenizers.h"
 
-#include <algorithm>
 #include <array>
 #include <random>
 
@@ -21,10 +20,6 @@ json Bpe(json vocab, const Merges& merges) {
   }
   model["vocab"] = std::move(vocab);
   return {{"version", "1.0"}, {"added_tokens", json::array()}, {"model", std::move(model)}};
-}
-
-void AppendLittleEndian(uint32_t value, std::string* out) {
-  for (int i = 0; i < 4; ++i) out->push_back(static_cast<char>(value >> 8 * i & 0xFF));
 }
 
 }  // namespace
@@ -64,41 +59,6 @@ json UnigramJson(const Pieces& pieces, double unk_score) {
   return {{"version", "1.0"},
           {"added_tokens", json::array()},
           {"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", std::move(vocab)}}}};
-}
-
-// Every node has 256 units to itself for its children: they never collide.
-std::string CharsmapBlob(const std::map<std::string, std::string>& rules) {
-  struct Node {
-    std::map<uint8_t, size_t> children;
-    int64_t value = -1;
-  };
-  std::vector<Node> nodes(1);
-  std::string replacements;
-  for (const auto& [text, replacement] : rules) {
-    size_t node = 0;
-    for (const char c : text) {
-      const auto [child, is_new] = nodes[node].children.try_emplace(c, nodes.size());
-      node = child->second;
-      if (is_new) nodes.emplace_back();
-    }
-    nodes[node].value = static_cast<int64_t>(replacements.size());
-    replacements.append(replacement).push_back('\0');
-  }
-  std::vector<uint32_t> units((nodes.size() + 1) * 256);
-  const auto base = [](size_t node) { return static_cast<uint32_t>((node + 1) * 256); };
-  const auto place = [&](size_t node, uint32_t at, uint32_t label) {
-    const uint32_t has_leaf = nodes[node].value >= 0 ? 1 : 0;
-    units[at] = (at ^ base(node)) << 10 | has_leaf << 8 | label;
-    if (has_leaf) units[base(node)] = 1u << 31 | static_cast<uint32_t>(nodes[node].value);
-  };
-  place(0, 0, 0);
-  for (size_t node = 0; node < nodes.size(); ++node) {
-    for (const auto& [label, child] : nodes[node].children) place(child, base(node) ^ label, label);
-  }
-  std::string blob;
-  AppendLittleEndian(static_cast<uint32_t>(units.size() * 4), &blob);
-  for (const uint32_t unit : units) AppendLittleEndian(unit, &blob);
-  return blob + replacements;
 }
 
 TokenId AddToken(json* tokenizer, std::string_view content, const json& flags) {

@@ -1,7 +1,6 @@
 // Small tokenizer.json files for tests, and short cuts around them.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,10 +25,6 @@ nlohmann::json SentencePieceJson(const std::vector<std::string>& alphabet, const
 // A Unigram of these texts and scores, by id from 1; id 0 is <unk>.
 using Pieces = std::vector<std::pair<std::string, double>>;
 nlohmann::json UnigramJson(const Pieces& pieces, double unk_score = 0);
-
-// What SentencePiece compiles from `rules`, texts and their replacements: the precompiled_charsmap
-// of a Precompiled normalizer, before base64.
-std::string CharsmapBlob(const std::map<std::string, std::string>& rules);
 
 // Adds an added token with the next free id, or with the id of an existing token of that text.
 // `flags` are the members to set, for example {{"special", true}}. Returns its id.

@@ -1,16 +1,12 @@
 """Tokenizers of every kind that well-known models use, with small vocabularies trained on the spot by Hugging Face
-tokenizers. The normalizer tables of the SentencePiece kinds come from SentencePiece itself."""
+tokenizers."""
 
-import io
 import json
-import tempfile
 
-import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from tokenizer_texts import CLUSTER_PARTS, SENTENCES, code_text, english_text, repository_text
+from tokenizer_texts import SENTENCES, code_text, english_text, repository_text
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -90,27 +86,6 @@ def finish(tokenizer, added, decoder, post):
     if post:
         tokenizer.post_processor = post(tokenizer)
     return tokenizer
-
-
-def charsmap(rule_name=None, rules=None):
-    """The table that SentencePiece compiles for one of its own normalisations, or for {text: replacement}."""
-    out = io.BytesIO()
-    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="ascii") as tsv:
-        for text, replacement in (rules or {}).items():
-            tsv.write("\t".join(" ".join(f"{ord(c):X}" for c in t) for t in (text, replacement)) + "\n")
-        tsv.flush()
-        how = {"normalization_rule_tsv": tsv.name} if rules else {"normalization_rule_name": rule_name}
-        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["a b c d e f"]), model_writer=out, vocab_size=64,
-                                                 hard_vocab_limit=False, minloglevel=2, **how)
-    model = sentencepiece_model_pb2.ModelProto()
-    model.ParseFromString(out.getvalue())
-    return model.normalizer_spec.precompiled_charsmap
-
-
-def cluster_rules():
-    """Rules that show where clusters are cut: for most characters alone, and for some with a mark."""
-    singles = {c: chr(0x4E00 + i) for i, c in enumerate(CLUSTER_PARTS) if len(c) == 1 and c not in "a\x00日가" and i % 5}
-    return {**singles, "a\u0301": "á", "é\u200d": "É", "日\u0301": "", "\u0600a": "number"}
 
 
 def template(single, *tokens):
@@ -196,24 +171,16 @@ def unigram_kinds(train):
     metaspace = pre_tokenizers.Metaspace(prepend_scheme="always")
     words = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
     decoder = decoders.Metaspace(prepend_scheme="always")
-    yield "t5", lambda: train.unigram(
-        normalizer=normalizers.Sequence([normalizers.Precompiled(charsmap("nmt_nfkc")), normalizers.Strip(left=False),
+    yield "unigram_stripped", lambda: train.unigram(
+        normalizer=normalizers.Sequence([normalizers.NFKC(), normalizers.Strip(left=False),
                                          normalizers.Replace(Regex(" {2,}"), "\u2581")]),
         pre=metaspace, decoder=decoder, post=template("$A </s>", "</s>"))
-    yield "xlm_r", lambda: train.unigram(normalizer=normalizers.Precompiled(charsmap("nmt_nfkc")), pre=words,
-                                         decoder=decoder, post=template("<s> $A </s>", "<s>", "</s>"))
-    yield "albert", lambda: train.unigram(
-        normalizer=normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.Replace("''", '"'),
-                                         normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),
-                                         normalizers.Precompiled(charsmap("nmt_nfkc_cf")),
-                                         normalizers.Replace(Regex(" {2,}"), " ")]),
-        pre=metaspace, decoder=decoder, post=template("<s> $A </s>", "<s>", "</s>"))
+    yield "unigram_words", lambda: train.unigram(normalizer=normalizers.NFKC(), pre=words, decoder=decoder,
+                                                 post=template("<s> $A </s>", "<s>", "</s>"))
+    # With byte fallback, as the tokenizer of Sarashina 2.2, a Llama.
     yield "unigram_bytes", lambda: train.unigram(
         normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]),
         decoder=fallback_decoder(decoders.Strip(" ", 1, 0)), byte_fallback=True)
-    yield "clusters", lambda: train.unigram(
-        normalizer=normalizers.Precompiled(charsmap(rules=cluster_rules())), pre=metaspace,
-        decoder=fallback_decoder(), byte_fallback=True)
     yield "unigram_nmt", lambda: train.unigram(
         normalizer=normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(),
                                          normalizers.Replace(Regex(" {2,}"), " ")]),

@@ -319,7 +319,8 @@ TEST(TokenizerTest, ErrorsNameWhatIsWrong) {
               HasSubstr("5000"));
   EXPECT_THAT(error("/post_processor", {{"type", "Other"}}),
               HasSubstr("\"Other\" is not supported"));
-  EXPECT_THAT(error("/normalizer", {{"type", "Precompiled"}}), HasSubstr("Precompiled"));
+  EXPECT_THAT(error("/normalizer", {{"type", "Precompiled"}}),
+              HasSubstr("\"Precompiled\" is not supported"));
   EXPECT_THAT(error("/pre_tokenizer", {{"type", "FixedLength"}}), HasSubstr("FixedLength"));
   EXPECT_THAT(error("/decoder", {{"type", "WordPiece"}}), HasSubstr("WordPiece"));
 }

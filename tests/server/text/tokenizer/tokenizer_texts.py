@@ -52,12 +52,6 @@ POOLS = [
     list("\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff"),
 ]
 
-# What the rules of grapheme clusters tell apart.
-CLUSTER_PARTS = ["a", " ", "\r", "\n", "\r\n", "\x00", "é", "\u0301", "\u200d", "\u200c", "\u0903", "\u093e", "\u0600", "\u06dd",
-                 "\u0d4e", "\U000110bd", "©", "®", "‼", "😀", "🏽", "🇩", "🇪", "ᄀ", "ᅡ", "ᆨ", "가", "각", "\u0915", "\u0958",
-                 "\u094d", "\u0995", "\u09cd", "\u1039", "\u1000", "\u00ad", "\u200b", "\u2028", "\u0e33", "日", "\ufe0f",
-                 "\U0001e94b", "\u3099", "ｶ", "ﾞ", "\u0344", "\U000e0020", "\u0b71", "\u1ad0", "\U00011b60", "\u08ff"]
-
 EMOJI = ["😀", "👍", "👍🏽", "❤️", "❤", "🇩🇪", "🇩", "1️⃣", "#\ufe0f\u20e3", "🏴\U000e0067\U000e0062\U000e0065\U000e007f",
          "👩‍👩‍👧‍👦", "🤷🏿‍♀️", "🏳️‍🌈", "\u200d", "\ufe0f", "🏽", "©️", "©", "™", "ℹ️", "\u20e3", "🫨", "\U0001fae9"]
 
@@ -146,7 +140,6 @@ def random_texts(rng, added, num_chars, longest_run):
         lambda: random_text(rng, rng.choice((3, 10, 60, 300, 1500))),
         lambda: random_text(rng, rng.choice((3, 10, 60, 300, 1500))),
         lambda: "".join(rng.choice(POOLS[rng.randrange(len(POOLS))]) for _ in range(200)),
-        lambda: "".join(rng.choice(CLUSTER_PARTS) for _ in range(rng.choice((3, 8, 100)))),
         lambda: "".join(rng.choice(EMOJI) for _ in range(rng.choice((2, 5, 60)))),
         lambda: "".join(rng.choice((rng.choice(added), random_text(rng, 4), " ", rng.choice(SENTENCES)[:9]))
                         for _ in range(rng.choice((3, 9, 30)))),

@@ -81,6 +81,8 @@ TEST(NormalizerTest, SequencesNest) {
 TEST(NormalizerTest, ErrorsNameTheComponent) {
   EXPECT_THAT(Normalize(R"({"type": "BertNormalizer"})", ""),
               HasSubstr("\"BertNormalizer\" is not supported"));
+  EXPECT_EQ(Normalize(R"({"type": "Precompiled", "precompiled_charsmap": "AAAA"})", ""),
+            "the normalizer \"Precompiled\" is not supported");
   EXPECT_THAT(Normalize(R"({"type": "Prepend"})", ""),
               HasSubstr("Prepend: prepend is missing; it must be a string"));
   EXPECT_THAT(Normalize(R"({"type": 3})", ""), HasSubstr("type must be a string, not 3"));

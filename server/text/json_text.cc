@@ -1,4 +1,4 @@
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "server/surfaces/openai/json_tree.h"
+#include "server/text/json_tree.h"
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -6,26 +6,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/json/json_events.h"
 #include "engine/json/parse_json.h"
-#include "server/observe/log/json_text.h"
+#include "server/text/json_text.h"
 
 namespace quire {
 
 namespace {
 
-constexpr char kTooMany[] = "more than 65536 values in the JSON of one request";
-static_assert(kMaxBodyValues == 65536);
-
 // Takes the parser's events; a list or object is placed when it is closed.
 class TreeBuilder : public JsonEvents {
  public:
-  explicit TreeBuilder(size_t* num_values) : num_values_(*num_values) {}
+  TreeBuilder(size_t* num_values_left, size_t max_depth)
+      : JsonEvents(max_depth), num_values_left_(*num_values_left) {}
 
   JsonTree TakeRoot() { return std::move(root_); }
 
   bool null() { return Add({}); }
-  bool boolean(bool value) { return Add({.kind = JsonTree::Kind::kBool, .integer = value}); }
+  bool boolean(bool value) { return Add(BoolTree(value)); }
   bool number_integer(int64_t value) {
     if (MayBeIds() && value >= 0 && value <= UINT32_MAX) {
       open_.back().ids.push_back(static_cast<uint32_t>(value));
@@ -41,9 +38,7 @@ class TreeBuilder : public JsonEvents {
   bool number_float(double value, const std::string& text) {
     return Add({.kind = JsonTree::Kind::kFloat, .number = value, .text = text});
   }
-  bool string(std::string& value) {
-    return Add({.kind = JsonTree::Kind::kText, .text = std::move(value)});
-  }
+  bool string(std::string& value) { return Add(TextTree(std::move(value))); }
   bool key(std::string& value) {
     open_.back().keys.push_back(std::move(value));
     return Count();
@@ -54,7 +49,11 @@ class TreeBuilder : public JsonEvents {
   bool end_array() { return Close(); }
 
  private:
-  bool Count() { return ++num_values_ <= kMaxBodyValues || Fail(kTooMany); }
+  bool Count() {
+    if (num_values_left_ == 0) return Fail(kTooManyJsonValues);
+    --num_values_left_;
+    return true;
+  }
 
   // The innermost list has had nothing but ids so far: they are values when something else comes.
   bool MayBeIds() const {
@@ -104,7 +103,7 @@ class TreeBuilder : public JsonEvents {
     }
   }
 
-  size_t& num_values_;
+  size_t& num_values_left_;
   std::vector<JsonTree> open_;  // lists and objects that are not closed yet, outermost first
   JsonTree root_;
 };
@@ -151,10 +150,11 @@ const JsonTree* JsonTree::Find(absl::string_view key) const {
   return nullptr;
 }
 
-absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values) {
-  TreeBuilder builder(num_values);
+absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values_left,
+                                       size_t max_depth) {
+  TreeBuilder builder(num_values_left, max_depth);
   if (ReadJsonEvents(text, &builder)) return builder.TakeRoot();
-  return absl::InvalidArgumentError(absl::StrCat("the body is no JSON: ", builder.error()));
+  return absl::InvalidArgumentError(builder.error());
 }
 
 std::string ToJson(const JsonTree& tree) {
@@ -163,9 +163,23 @@ std::string ToJson(const JsonTree& tree) {
   return json;
 }
 
+size_t NumBytes(const JsonTree& tree) {
+  constexpr size_t kValueBytes = 4;  // with what stands around it
+  size_t num_bytes = kValueBytes + tree.text.size() + kValueBytes * tree.ids.size();
+  for (const std::string& key : tree.keys) num_bytes += kValueBytes + key.size();
+  for (const JsonTree& item : tree.items) num_bytes += NumBytes(item);
+  return num_bytes;
+}
+
+JsonTree BoolTree(bool value) { return {.kind = JsonTree::Kind::kBool, .integer = value}; }
+
 JsonTree TextTree(std::string text) {
   return {.kind = JsonTree::Kind::kText, .text = std::move(text)};
 }
+
+JsonTree NewList() { return {.kind = JsonTree::Kind::kList}; }
+
+JsonTree NewObject() { return {.kind = JsonTree::Kind::kObject}; }
 
 void AddMember(JsonTree* object, std::string key, JsonTree value) {
   object->keys.push_back(std::move(key));

@@ -1,5 +1,5 @@
 // The JSON of a body as a tree: bounded in values, but for token ids, which are as many as fit.
-#include "server/surfaces/openai/json_tree.h"
+#include "server/text/json_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-absl::StatusOr<JsonTree> Parse(const std::string& text, size_t* num_values = nullptr) {
-  size_t count = 0;
-  return ParseJsonTree(text, num_values != nullptr ? num_values : &count);
+absl::StatusOr<JsonTree> Parse(const std::string& text) {
+  size_t num_values_left = kMaxJsonValues;
+  return ParseJsonTree(text, &num_values_left);
 }
 
 std::vector<uint32_t> Ids(size_t count) {
@@ -35,11 +35,10 @@ TEST(JsonTreeTest, TokenIdsAreAsManyAsTheBodyHolds) {
     const std::vector<uint32_t> ids = Ids(count);
     const std::string text = absl::StrCat("{\"prompt\": ", ListOf(ids), "}");
     ASSERT_LE(text.size(), kMaxRequestBytes);
-    size_t num_values = 0;
-    const auto tree = Parse(text, &num_values);
+    size_t num_values_left = 10;
+    const auto tree = ParseJsonTree(text, &num_values_left);
     ASSERT_TRUE(tree.ok()) << tree.status();
     EXPECT_EQ(ToTokenIds(*tree->Find("prompt")), ids);
-    EXPECT_LT(num_values, 10u);
     EXPECT_EQ(ToJson(*tree), text);
   }
 }
@@ -86,6 +85,25 @@ TEST(JsonTreeTest, OtherListsAreTheirValues) {
       EXPECT_FALSE(ToTokenIds(*tree).has_value());
       EXPECT_EQ(ToJson(*tree), text);
     }
+  }
+}
+
+TEST(JsonTreeTest, NullIsNotAbsent) {
+  const auto tree = Parse(R"({"a": null})");
+  ASSERT_TRUE(tree.ok()) << tree.status();
+  EXPECT_EQ(tree->keys, std::vector<std::string>{"a"});
+  EXPECT_TRUE(tree->items[0].is_null());
+  EXPECT_EQ(tree->Find("a"), nullptr) << "for fields, null is left out";
+  EXPECT_EQ(ToJson(*tree), R"({"a": null})");
+}
+
+TEST(JsonTreeTest, BytesAreAboutThoseOfTheText) {
+  for (const std::string& text :
+       {std::string(R"({"role": "user", "content": "hello", "tools": [1, 2, {"a": null}]})"),
+        ListOf(Ids(2'000)), "\"" + std::string(5'000, 'x') + "\""}) {
+    const size_t num_bytes = NumBytes(*Parse(text));
+    EXPECT_GE(num_bytes, text.size() / 2) << text.substr(0, 80);
+    EXPECT_LE(num_bytes, text.size() * 2) << text.substr(0, 80);
   }
 }
 

@@ -1,7 +1,7 @@
-// JsonTree: the JSON of a request's body, as it stands: members in their order, so that a template
-// sees tools as the client wrote them. Depth and number of values are bounded, and time and memory
-// grow as the text. A long list of token ids is no values but numbers, as many as the body holds.
-// Plain value; pure functions; any thread.
+// JsonTree: the JSON of a request as it stands: members in their order, so that a template sees
+// tools as the client wrote them, and null apart from what is left out. Depth and number of values
+// are bounded, and time and memory grow as the text. A long list of token ids counts as one value;
+// its ids are kept as numbers, as many as the text holds. Plain value; pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,20 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/json/json_events.h"
 
 namespace quire {
 
-// As in chat/json_values.h.
-inline constexpr size_t kMaxBodyValues = size_t{1} << 16;
+// Numbers, texts, lists and so on of one request: some 200 bytes of memory each, which may have
+// been two in the text.
+inline constexpr size_t kMaxJsonValues = size_t{1} << 16;
+inline constexpr char kTooManyJsonValues[] = "more than 65536 values in the JSON of one request";
+static_assert(kMaxJsonValues == 65536);
 
 struct JsonTree {
   // kIds: a list of at least kMinIds integers from 0 to 2^32 - 1 and nothing else.
   enum class Kind : uint8_t { kNull, kBool, kInteger, kFloat, kText, kList, kObject, kIds };
-  // 64 prompts of fewer each are within kMaxBodyValues.
+  // 64 prompts of fewer each are within kMaxJsonValues.
   static constexpr size_t kMinIds = 512;
 
   Kind kind = Kind::kNull;
@@ -41,14 +45,21 @@ struct JsonTree {
   const JsonTree* Find(absl::string_view key) const;
 };
 
-// INVALID_ARGUMENT says what is wrong. `*num_values` is how many values there were before, which
-// count too; those of the text are added.
-absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values);
+// Objects and lists may be nested `max_depth` deep. INVALID_ARGUMENT says what is wrong.
+// `*num_values_left` is how many values there may be, and then how many more.
+absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values_left,
+                                       size_t max_depth = kMaxJsonDepth);
 
 std::string ToJson(const JsonTree& tree);
 
+// How long ToJson's text is, about.
+size_t NumBytes(const JsonTree& tree);
+
 // To make one by hand.
+JsonTree BoolTree(bool value);
 JsonTree TextTree(std::string text);
+JsonTree NewList();
+JsonTree NewObject();
 void AddMember(JsonTree* object, std::string key, JsonTree value);
 
 }  // namespace quire

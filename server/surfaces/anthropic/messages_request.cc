@@ -1,0 +1,307 @@
+#include "server/surfaces/anthropic/messages_request.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "server/request/random_id.h"
+#include "server/surfaces/openai/chat_messages.h"
+#include "server/surfaces/openai/chat_tools.h"
+#include "server/surfaces/openai/common_fields.h"
+#include "server/surfaces/openai/dropped_fields.h"
+#include "server/surfaces/openai/field_reader.h"
+#include "server/text/json_text.h"
+
+namespace quire {
+
+namespace {
+
+JsonTree NewMessage(const std::string& role, JsonTree content) {
+  JsonTree message = NewObject();
+  AddMember(&message, "role", TextTree(role));
+  AddMember(&message, "content", std::move(content));
+  return message;
+}
+
+// The text of a block's member; fails where it has none.
+std::string TextOf(FieldReader& fields, const JsonTree& block, const std::string& field,
+                   const char* key) {
+  const JsonTree* text = block.Find(key);
+  if (text != nullptr && text->is_text() && !text->text.empty()) return text->text;
+  fields.Fail(absl::StrCat(field, ".", key), "is missing, or no text");
+  return "";
+}
+
+// The blocks of messages as the messages of a chat: results of tools are messages of their own,
+// calls and thinking are members of the assistant's.
+class BlockReader {
+ public:
+  BlockReader(FieldReader* fields, std::vector<JsonTree>* messages)
+      : fields_(*fields), messages_(*messages) {}
+
+  void AddMessage(const JsonTree& sent, const std::string& field) {
+    const JsonTree* role = sent.Find("role");
+    const JsonTree* content = sent.Find("content");
+    if (role == nullptr ||
+        (role->text != "user" && role->text != "assistant" && role->text != "system")) {
+      fields_.Fail(field + ".role", "is none of user, assistant and system");
+    } else if (content == nullptr || !(content->is_text() || content->is_list())) {
+      fields_.Fail(field + ".content", "is neither a text nor a list of blocks");
+    } else if (content->is_text()) {
+      messages_.push_back(NewMessage(role->text, *content));
+    } else if (role->text == "assistant") {
+      AddAnswer(*content, field + ".content");
+    } else {
+      AddBlocks(role->text, *content, field + ".content");
+    }
+  }
+
+ private:
+  static std::string TypeOf(const JsonTree& block) {
+    const JsonTree* type = block.Find("type");
+    return type != nullptr ? type->text : "";
+  }
+
+  void AddBlocks(const std::string& role, const JsonTree& blocks, const std::string& field) {
+    JsonTree parts = NewList();
+    for (size_t i = 0; i < blocks.items.size(); ++i) {
+      const JsonTree& block = blocks.items[i];
+      const std::string place = absl::StrCat(field, "[", i, "]");
+      if (TypeOf(block) != "tool_result") {
+        AddPart(fields_, place, block, &parts);
+        continue;
+      }
+      if (!parts.items.empty()) {
+        messages_.push_back(NewMessage(role, std::exchange(parts, NewList())));
+      }
+      AddResult(block, place);
+    }
+    if (!parts.items.empty() || blocks.items.empty()) {
+      messages_.push_back(NewMessage(role, std::move(parts)));
+    }
+  }
+
+  void AddResult(const JsonTree& block, const std::string& field) {
+    const std::string id = TextOf(fields_, block, field, "tool_use_id");
+    const JsonTree* content = block.Find("content");
+    messages_.push_back(NewMessage("tool", content == nullptr
+                                               ? TextTree("")
+                                               : ContentOf(fields_, field + ".content", *content)));
+    AddMember(&messages_.back(), "tool_call_id", TextTree(id));
+    if (const auto name = names_.find(id); name != names_.end()) {
+      AddMember(&messages_.back(), "name", TextTree(name->second));
+    }
+  }
+
+  void AddAnswer(const JsonTree& blocks, const std::string& field) {
+    JsonTree parts = NewList();
+    JsonTree calls = NewList();
+    std::string thinking;
+    for (size_t i = 0; i < blocks.items.size(); ++i) {
+      const JsonTree& block = blocks.items[i];
+      const std::string place = absl::StrCat(field, "[", i, "]");
+      const std::string type = TypeOf(block);
+      if (type == "tool_use") {
+        calls.items.push_back(CallOf(block, place));
+      } else if (type == "thinking") {
+        const JsonTree* said = block.Find("thinking");
+        if (said != nullptr) absl::StrAppend(&thinking, thinking.empty() ? "" : "\n", said->text);
+      } else if (type != "redacted_thinking") {
+        AddPart(fields_, place, block, &parts);
+      }
+    }
+    const bool is_silent = parts.items.empty();
+    messages_.push_back(NewMessage("assistant", is_silent ? TextTree("") : std::move(parts)));
+    if (!thinking.empty()) {
+      AddMember(&messages_.back(), "reasoning_content", TextTree(std::move(thinking)));
+    }
+    if (!calls.items.empty()) AddMember(&messages_.back(), "tool_calls", std::move(calls));
+  }
+
+  JsonTree CallOf(const JsonTree& block, const std::string& field) {
+    const std::string id = TextOf(fields_, block, field, "id");
+    const std::string name = TextOf(fields_, block, field, "name");
+    names_[id] = name;
+    const JsonTree* input = block.Find("input");
+    if (input != nullptr && !input->is_object()) fields_.Fail(field + ".input", "is not an object");
+    JsonTree function = NewObject();
+    AddMember(&function, "name", TextTree(name));
+    AddMember(&function, "arguments", input != nullptr ? *input : NewObject());
+    JsonTree call = NewObject();
+    AddMember(&call, "id", TextTree(id));
+    AddMember(&call, "type", TextTree("function"));
+    AddMember(&call, "function", std::move(function));
+    return call;
+  }
+
+  FieldReader& fields_;
+  std::vector<JsonTree>& messages_;
+  absl::flat_hash_map<std::string, std::string> names_;  // of the calls so far, by their ids
+};
+
+// thinking and output_config, which templates know by other names.
+void FillVariables(FieldReader& fields, ChatPrompt* chat) {
+  chat->template_kwargs = NewObject();
+  if (const JsonTree* thinking = fields.Find("thinking")) {
+    const JsonTree* type = thinking->Find("type");
+    if (type == nullptr || !type->is_text()) {
+      fields.Fail("thinking.type", "is missing; say enabled, adaptive or disabled");
+    } else {
+      AddMember(&chat->template_kwargs, "enable_thinking", BoolTree(type->text != "disabled"));
+    }
+  }
+  const JsonTree* config = fields.Find("output_config");
+  if (config == nullptr) return;
+  FieldReader reader(*config, "output_config.");
+  reader.Refuse("format", "this server does not constrain answers yet; leave it out");
+  if (auto effort = reader.Text("effort")) {
+    AddMember(&chat->template_kwargs, "reasoning_effort", TextTree(*std::move(effort)));
+  }
+  fields.Keep(reader.status());
+}
+
+// The model goes on with an answer that the messages end with.
+void GoOnWithAnswer(ChatPrompt* chat) {
+  if (chat->messages.empty() || chat->messages.back().Find("role")->text != "assistant") return;
+  chat->add_generation_prompt = false;
+  chat->continue_final_message = true;
+}
+
+void FillChat(FieldReader& fields, ChatPrompt* chat) {
+  FillVariables(fields, chat);
+  BlockReader reader(&fields, &chat->messages);
+  if (const JsonTree* system = fields.Find("system")) {
+    chat->messages.push_back(NewMessage("system", ContentOf(fields, "system", *system)));
+  }
+  const JsonTree* messages = fields.Find("messages");
+  if (messages == nullptr || !messages->is_list()) {
+    fields.Fail("messages", messages == nullptr ? "is missing" : "is not a list");
+    return;
+  }
+  for (size_t i = 0; i < messages->items.size(); ++i) {
+    reader.AddMessage(messages->items[i], absl::StrCat("messages[", i, "]"));
+  }
+  if (messages->items.empty()) fields.Fail("messages", "is empty; send at least one message");
+  GoOnWithAnswer(chat);
+}
+
+// A chat has within `function` what stands here beside the type, and another name for the schema.
+JsonTree ChatTool(FieldReader& fields, const JsonTree& tool, const std::string& field) {
+  const JsonTree* type = tool.Find("type");
+  const std::string name = TextOf(fields, tool, field, "name");
+  if (type != nullptr && type->text != "custom") {
+    fields.Fail(field + ".type",
+                absl::StrCat("this server has tools of type custom, not ", JsonString(type->text)));
+  }
+  JsonTree function = NewObject();
+  AddMember(&function, "name", TextTree(name));
+  for (const auto& [theirs, ours] :
+       {std::pair("description", "description"), std::pair("input_schema", "parameters")}) {
+    if (const JsonTree* member = tool.Find(theirs)) AddMember(&function, ours, *member);
+  }
+  JsonTree chat_tool = NewObject();
+  AddMember(&chat_tool, "type", TextTree("function"));
+  AddMember(&chat_tool, "function", std::move(function));
+  return chat_tool;
+}
+
+void ReadChoice(FieldReader& fields, ChatTools* tools) {
+  const JsonTree* choice = fields.Find("tool_choice");
+  if (choice == nullptr) return;
+  FieldReader reader(*choice, "tool_choice.");
+  const std::string type = reader.Text("type").value_or("");
+  tools->one_call = reader.Bool("disable_parallel_tool_use").value_or(false);
+  if (type == "none") {
+    tools->choice.may_call = false;
+  } else if (type == "any") {
+    tools->choice.must_call = true;
+  } else if (type == "tool") {
+    tools->choice = {.must_call = true, .function = reader.Text("name").value_or("")};
+    if (tools->choice.function.empty()) reader.Fail("name", "is missing");
+  } else if (type != "auto") {
+    reader.Fail("type", "is none of auto, any, tool and none");
+  }
+  fields.Keep(reader.status());
+}
+
+ChatTools ReadTools(FieldReader& fields) {
+  ChatTools tools;
+  ReadChoice(fields, &tools);
+  const JsonTree* list = fields.Find("tools");
+  if (list == nullptr) return tools;
+  if (!list->is_list()) fields.Fail("tools", "is not a list");
+  tools.list = NewList();
+  for (size_t i = 0; i < list->items.size(); ++i) {
+    tools.list.items.push_back(ChatTool(fields, list->items[i], absl::StrCat("tools[", i, "]")));
+  }
+  return tools;
+}
+
+void RefuseAbsent(FieldReader& fields) {
+  fields.Refuse("container", "this server runs no code; leave it out");
+  fields.Refuse("output_format", "this server does not constrain answers yet; leave it out");
+  const JsonTree* servers = fields.Find("mcp_servers");
+  if (servers != nullptr && !servers->items.empty()) {
+    fields.Fail("mcp_servers", "this server calls no others; let the client run the tools");
+  }
+}
+
+std::optional<float> Float(FieldReader& fields, const char* key) {
+  const std::optional<double> number = fields.Number(key);
+  if (!number.has_value()) return std::nullopt;
+  return static_cast<float>(*number);
+}
+
+void FillSampling(FieldReader& fields, Generation* asked) {
+  asked->max_tokens = fields.Int("max_tokens");
+  if (!asked->max_tokens.has_value()) fields.Fail("max_tokens", "is missing");
+  asked->stop_strings = fields.Texts("stop_sequences");
+  asked->temperature = Float(fields, "temperature");
+  asked->top_p = Float(fields, "top_p");
+  if (const auto top_k = fields.Int("top_k")) asked->top_k = Clamp<int32_t>(*top_k);
+}
+
+}  // namespace
+
+absl::StatusOr<MessagesRequest> ParseMessages(std::string_view body, const ModelFacts& model,
+                                              const ModelAnswers& answers,
+                                              absl::string_view asked_id) {
+  ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
+  FieldReader fields(tree);
+  MessagesRequest request;
+  MessagesFormat& format = request.format;
+  Generation& asked = request.asked;
+  RefuseAbsent(fields);
+  asked.names = &kMessagesNames;
+  asked.model = fields.Text("model").value_or("");
+  asked.request_id = asked_id.empty() ? absl::StrCat("msg_", RandomId()) : std::string(asked_id);
+  FillSampling(fields, &asked);
+  auto& chat = asked.prompt.emplace<ChatPrompt>();
+  FillChat(fields, &chat);
+  FillTools(fields, ReadTools(fields), answers, &asked, &format.answer);
+  format.streams = fields.Bool("stream").value_or(false);
+  format.id = asked.request_id;
+  format.model = asked.model.empty() ? model.served_names.front() : asked.model;
+  if (!format.answer.opening.empty()) {
+    format.in_reasoning = false;
+  } else if (chat.continue_final_message) {
+    format.in_reasoning = answers.GoesOnInReasoning(TextOfContent(chat.messages.back()));
+  }
+  RETURN_IF_ERROR(fields.status());
+  DroppedFields::Log().Tell(fields);
+  return request;
+}
+
+absl::StatusOr<Prompt> ParseCountTokens(std::string_view body) {
+  ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
+  FieldReader fields(tree);
+  ChatPrompt chat;
+  FillChat(fields, &chat);
+  FillTools(fields, ReadTools(fields), &chat);
+  RETURN_IF_ERROR(fields.status());
+  return chat;
+}
+
+}  // namespace quire
