@@ -1,4 +1,4 @@
-# Images of Quire: the programs, the bundled model, the Debian libraries that they need.
+# Images of Quire: quire-server, quire-bench, the bundled model, the Debian libraries that they need.
 #   docker build -t quire .                           # for processors
 #   docker build -t quire:cuda --target cuda .        # for NVIDIA GPUs of compute capability 8.0 to 9.0
 # docs/deployment.md has how they are run; tools/image-test builds both without Docker and asks them.
@@ -18,7 +18,7 @@ FROM tools AS build-cpu
 COPY . .
 RUN --mount=type=cache,target=/ccache \
     cmake --preset cpu -DQUIRE_TESTS=OFF -DQUIRE_SHARED_KERNELS=ON \
-    && cmake --build build/cpu --target quire-server quire quire-bench \
+    && cmake --build build/cpu --target quire-server quire-bench \
     && cmake --install build/cpu --component server --prefix /opt/quire --strip \
     && cmake --install build/cpu --component bench --prefix /opt/quire --strip \
     && cp LICENSE /opt/quire/
@@ -45,16 +45,15 @@ ARG CUDA_PRESET=cuda-portable
 COPY . .
 RUN --mount=type=cache,target=/ccache \
     cmake --preset $CUDA_PRESET -B build/cuda -DQUIRE_TESTS=OFF -DQUIRE_SHARED_KERNELS=ON \
-    && cmake --build build/cuda --target quire-server quire quire-bench \
+    && cmake --build build/cuda --target quire-server quire-bench \
     && cmake --install build/cuda --component server --prefix /opt/quire --strip \
     && cmake --install build/cuda --component bench --prefix /opt/quire --strip \
     && cp LICENSE /opt/quire/
 
 FROM debian:bookworm-slim AS runtime
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        libstdc++6 libgrpc++1.51 libgrpc29 libprotobuf32 libabsl20220623 libspdlog1.10 libfmt9 \
-        libhwy1 libpcre2-8-0 libutf8proc2 libssl3 libcurl4 libedit2 libnghttp2-14 libzip4 libzmq5 \
-        ca-certificates \
+        libstdc++6 libprotobuf32 libabsl20220623 libspdlog1.10 libfmt9 libhwy1 libpcre2-8-0 \
+        libutf8proc2 libssl3 libcurl4 libnghttp2-14 libzip4 libzmq5 ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 # Models by name are kept in /cache: mount a volume, or the Hugging Face cache of the host. /run/quire tells
 # the health check where the server listens. Volumes can be written where the root cannot; group 0 may, because
@@ -67,7 +66,7 @@ USER 65532:0
 EXPOSE 8000
 VOLUME /cache /run/quire
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["/opt/quire/bin/quire", "health"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["/opt/quire/bin/quire-server", "--check-health"]
 ENTRYPOINT ["/opt/quire/bin/quire-server"]
 ARG VERSION=unknown REVISION=unknown
 LABEL org.opencontainers.image.title="Quire" \

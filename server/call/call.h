@@ -18,8 +18,8 @@
 #include "server/observe/log/access_log.h"
 #include "server/observe/log/recent_requests.h"
 #include "server/observe/metrics/server_metrics.h"
-#include "server/observe/trace/trace_context.h"
 #include "server/request/cancel_token.h"
+#include "server/trace/trace_context.h"
 #include "server/wire/http/http_exchange.h"
 
 namespace quire {

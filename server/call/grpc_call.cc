@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/call/grpc_protocol.h"
 #include "server/request/limits.h"
+#include "server/wire/http/message_prefix.h"
 
 namespace quire {
 

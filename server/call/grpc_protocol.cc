@@ -82,18 +82,4 @@ HeaderList StatusTrailers(const absl::Status& status) {
   return trailers;
 }
 
-MessagePrefix ParseMessagePrefix(absl::string_view bytes) {
-  size_t num_bytes = 0;
-  for (size_t i = 1; i < kMessagePrefixBytes; ++i) {
-    num_bytes = num_bytes << 8 | static_cast<uint8_t>(bytes[i]);
-  }
-  return {bytes[0] != 0, num_bytes};
-}
-
-void AppendMessagePrefix(size_t num_bytes, std::string* out) {
-  out->push_back(0);
-  for (int shift = 24; shift >= 0; shift -= 8)
-    out->push_back(static_cast<char>(num_bytes >> shift));
-}
-
 }  // namespace quire

@@ -22,13 +22,4 @@ std::optional<absl::Duration> ParseGrpcTimeout(absl::string_view text);
 // the status' own sentence after the field to blame, if there is one ("sampling.top_p: ...").
 HeaderList StatusTrailers(const absl::Status& status);
 
-// The five bytes before a message: whether it is compressed, and its length.
-inline constexpr size_t kMessagePrefixBytes = 5;
-struct MessagePrefix {
-  bool is_compressed;
-  size_t num_bytes;
-};
-MessagePrefix ParseMessagePrefix(absl::string_view bytes);  // kMessagePrefixBytes of them
-void AppendMessagePrefix(size_t num_bytes, std::string* out);
-
 }  // namespace quire

@@ -29,6 +29,7 @@
 #include "server/observe/log/log_writer.h"
 #include "server/start/address_file.h"
 #include "server/start/capacity_text.h"
+#include "server/start/health_check.h"
 #include "server/start/model_location.h"
 #include "server/start/process_events.h"
 #include "server/start/progress_printer.h"
@@ -315,6 +316,7 @@ int Run(const std::vector<std::string>& args, BackendOpener open_backend,
     std::fputs(command_line->print_and_exit.c_str(), stdout);
     return static_cast<int>(ExitCode::kOk);
   }
+  if (command_line->checks_health) return CheckHealth(command_line->settings);
   if (command_line->plan.has_value()) return RunPlan(*command_line, open_backend);
   return Process(*command_line, std::move(open_backend), teardown_limit).Run();
 }

@@ -25,6 +25,13 @@ def long_request(max_tokens=2000):
     return ids_request(range(1, 60), max_tokens=max_tokens)
 
 
+def check_health(environment, *flags):
+    """Its exit code and what it says."""
+    check = subprocess.run([SERVER, "--check-health", *flags], env=environment, capture_output=True, text=True, timeout=60,
+                           check=False)
+    return check.returncode, check.stderr
+
+
 class CancelTest(ServerTestCase):
     def test_disconnects_leave_nothing_behind(self):
         draw = random.Random(3)
@@ -332,6 +339,34 @@ class ShutdownTest(unittest.TestCase):
                 self.assertEqual(path.read_text(), f"{server.target}\n")
                 self.assertEqual(list(pathlib.Path(folder).iterdir()), [path])
                 self.assertEqual(subprocess.run([CLIENT, "health"], env=environment, check=False).returncode, 0)
+                self.assertEqual(check_health(environment), (0, ""))
+
+    def test_a_health_check_needs_no_client(self):
+        environment = {name: value for name, value in os.environ.items() if name != "QUIRE_ADDRESS_FILE"}
+        with Server() as server:
+            flag = f"--port={server.port}"
+            self.assertEqual(check_health(environment, flag), (0, ""))
+            watch = server.health.Watch(health_pb.HealthCheckRequest())
+            next(watch)
+            stream = server.inference.Generate(long_request(max_tokens=4000))
+            next(stream)
+            server.signal(signal.SIGTERM)
+            self.assertEqual(next(watch).status, health_pb.HealthCheckResponse.NOT_SERVING)
+            watch.cancel()
+            code, said = check_health(environment, flag)
+            self.assertEqual(code, 69)
+            self.assertIn(f"no server serves at 127.0.0.1:{server.port}: it answers with HTTP status 503", said)
+            stream.cancel()
+            self.assertEqual(server.process.wait(timeout=30), 0, server.output())
+            code, said = check_health(environment, flag)
+            self.assertEqual((code, said.count("\n")), (69, 1))
+            self.assertIn("nothing listens there", said)
+        with socket.create_server(("127.0.0.1", 0)) as other, tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "address")
+            path.write_text(f"127.0.0.1:{other.getsockname()[1]}\n")
+            code, said = check_health({**environment, "QUIRE_ADDRESS_FILE": str(path)})  # who says nothing
+            self.assertEqual(code, 69)
+            self.assertIn("no answer within 4 s", said)
 
     def test_serves_where_it_cannot_leave_its_address(self):
         with tempfile.TemporaryDirectory() as folder, Server("--address-file", f"{folder}/none/address") as server:

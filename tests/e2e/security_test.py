@@ -12,7 +12,8 @@ import tempfile
 import time
 import unittest
 
-from harness import Answer, Server, _skip_all, chat_request, grpc, health_pb, ids_request, main, packages, pb, pb_grpc
+from harness import (BENCH, ROOT, SERVER, Answer, Server, _skip_all, chat_request, free_port, grpc, health_pb, ids_request, main,
+                     packages, pb, pb_grpc)
 
 with packages():
     from google.protobuf import message_factory
@@ -454,6 +455,23 @@ class TlsTest(SecurityTestCase):
         return subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{self.server.port}", "-CAfile",
                                self.ca.path("ca.pem"), "-verify_return_error", *flags], input="", capture_output=True,
                               text=True, timeout=60, check=False)
+
+    def test_a_health_check_finds_its_way_through_tls(self):
+        check = subprocess.run([SERVER, "--check-health", f"--port={self.server.port}"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((check.returncode, check.stderr), (0, ""))
+
+    def test_the_load_generator_speaks_tls(self):
+        target = f"https://localhost:{self.server.port}"
+        for backend in ("quire", "openai"):  # HTTP/2, HTTP/1.1
+            for ca, code in ((self.ca.path("ca.pem"), 0), ("", 69)):
+                with self.subTest(backend=backend, ca=ca):
+                    bench = subprocess.run(
+                        [BENCH, "serve", "--backend", backend, "--target", target, "--num-prompts", "2", "--input-len", "4",
+                         "--output-len", "2"], env={**os.environ, "QUIRE_API_KEY": WEB, "QUIRE_CA_FILE": ca},
+                        capture_output=True, text=True, timeout=60)
+                    self.assertEqual(bench.returncode, code, bench.stdout + bench.stderr)
+                    if code != 0:
+                        self.assertIn("certificate verify failed", bench.stderr)
 
     def test_versions_and_alpn(self):
         for version, taken in (("-tls1_2", True), ("-tls1_3", True), ("-tls1_1", False), ("-tls1", False)):

@@ -9,6 +9,7 @@
 #include "kernels/base/check.h"
 #include "server/call/grpc_call.h"
 #include "server/call/grpc_protocol.h"
+#include "server/wire/http/message_prefix.h"
 #include "server/wire/http2/http2_connection.h"
 #include "tests/fuzz/target.h"
 

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "kernels/base/check.h"
-#include "server/observe/trace/trace_context.h"
+#include "server/trace/trace_context.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

@@ -15,7 +15,9 @@
 #include "absl/synchronization/mutex.h"
 #include "nlohmann/json.hpp"
 #include "quire/v1/inference.pb.h"
-#include "tools/bench/load/grpc_messages.h"
+#include "server/wire/client/grpc_messages.h"
+#include "tools/bench/load/find_server.h"
+#include "tools/bench/load/grpc_problem.h"
 #include "tools/bench/load/load.h"
 #include "tools/bench/load/openai_events.h"
 

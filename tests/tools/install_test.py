@@ -61,7 +61,7 @@ class InstallTest(unittest.TestCase):
 
     def test_components_and_destdir(self):
         with tempfile.TemporaryDirectory(prefix="quire_install_") as stage:
-            for component in ("server", "documentation"):
+            for component in ("server", "client", "documentation"):
                 self.install("--prefix", "/opt/quire", "--component", component, DESTDIR=stage)
             installed = pathlib.Path(stage, "opt/quire")
             self.assertEqual(sorted(path.name for path in (installed / "bin").iterdir()), ["quire", "quire-server"])

@@ -65,11 +65,18 @@ class LintLayersTest(unittest.TestCase):
             ("server/surfaces/openai/json_tree.cc", "const auto tree = nlohmann::json::parse(body);", "ends at a NUL"),
             ("tools/bench/workload.cc", "const Json json = Json::parse(line, nullptr, false);", "ends at a NUL"),
             ("server/start/run_server.cc", 'std::fputs("stopped", stderr);', "the log's thread"),
+            ("tools/client/health.cc", "#include <grpcpp/grpcpp.h>", "gRPC's library"),
+            ("tools/client/health.cc", "#include <grpc/support/log.h>", "gRPC's library"),
+            ("tools/bench/load/load.h", '#include "quire/v1/inference.grpc.pb.h"', "gRPC's library"),
+            ("server/trace/otlp_client.cc", "#include <curl/curl.h>", "libcurl downloads models"),
         ]:
             self.check_refused(path, line, reason)
         code, output = run_lint({
             "kernels/base/clock.cc": "absl::Time WallNow() { return absl::Now(); }\n",
             "server/wire/http1/http1_answer.cc": "AppendAnswerHead(head, WallNow(), &answer);\n",
+            "tools/client/grpc_log.cc": "#include <grpc/support/log.h>\n",
+            "server/surfaces/grpc/health_service.cc": '#include "grpc/health/v1/health.pb.h"\n',
+            "server/start/hub/http_client.cc": "#include <curl/curl.h>\n",
             "engine/json/parse_json.h": "return Json::parse(text.begin(), text.end());\n",
             "tests/server/observe/log/access_log_test.cc": "log.Add(entry, absl::Now());\n",
             "server/call/grpc_call.cc": "StartTimer(MonotonicNow() + timeout, work);  // not absl::Now()\n",

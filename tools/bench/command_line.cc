@@ -53,8 +53,9 @@ absl::StatusOr<CommandLine> ParseServerFlags(const CLI::App& command) {
     }
     return WithExitCode(kUsage, line.status());
   }
-  if (!line->print_and_exit.empty()) {
-    return UsageError("a flag that only prints something is quire-server's own; run quire-server");
+  if (!line->print_and_exit.empty() || line->checks_health) {
+    return UsageError(
+        "a flag that only prints or checks something is quire-server's own; run quire-server");
   }
   return line;
 }

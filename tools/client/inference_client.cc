@@ -1,12 +1,9 @@
 #include "tools/client/inference_client.h"
 
-#include "absl/strings/strip.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "quire/v1/inference.grpc.pb.h"
-#include "tools/client/credentials.h"
-#include "tools/client/grpc_credentials.h"
-#include "tools/client/grpc_log.h"
+#include "tools/client/grpc_channel.h"
 
 namespace quire::client {
 
@@ -22,22 +19,6 @@ struct InferenceClient::Stubs {
 };
 
 namespace {
-
-std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
-  KeepGrpcErrors();
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // prompt logprobs of long prompts
-  // A client on the same machine must not go through a proxy that the environment names.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A server that is just starting is found soon after it listens (gRPC's default: a second or
-  // more).
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  absl::string_view address = target;
-  const bool tls = absl::ConsumePrefix(&address, kTlsPrefix);
-  return grpc::experimental::CreateCustomChannelWithInterceptors(
-      std::string(address), MakeCredentials(tls), arguments, KeySenders());
-}
 
 // By the monotonic clock, so that setting the wall clock ends no call early.
 void SetTimeout(double seconds, grpc::ClientContext& context) {
@@ -75,7 +56,7 @@ CancellableCall::~CancellableCall() = default;
 void CancellableCall::Cancel() { context_->TryCancel(); }
 
 InferenceClient::InferenceClient(const std::string& target)
-    : stubs_(std::make_unique<Stubs>(Connect(target))) {}
+    : stubs_(std::make_unique<Stubs>(OpenChannel(target))) {}
 
 InferenceClient::~InferenceClient() = default;
 

@@ -12,6 +12,7 @@ class App;
 
 namespace quire::client {
 
+inline constexpr int kDefaultPort = 8000;
 inline constexpr char kDefaultTarget[] = "127.0.0.1:8000";
 
 // "HOST:PORT" from HOST, HOST:PORT, [IPV6], [IPV6]:PORT, each with http:// or grpc:// before it if

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what keeps the tree readable and the server steady: no upward include, device headers only in
-their backend, file sizes; what has one home (ONE_HOME below): the clocks, JSON's parser, standard error; and
-that no two files define a class of one name, which the linker would silently make one.
+their backend, file sizes; what has one home (ONE_HOME below): the clocks, JSON's parser, standard error, gRPC's library and
+libcurl; and that no two files define a class of one name, which the linker would silently make one.
 Prints each violation; exits 1 if there is one.
 
 Layers: kernels < kvcache < scheduler < engine < server; proto is included by server, tools and tests
@@ -123,6 +123,14 @@ ONE_HOME = [
      {"server/observe/log/log_setup.cc", "server/observe/log/log_writer.cc", "server/start/progress_printer.cc",
       "server/auth/check_roles_main.cc"},
      "standard error is the log's thread's: use spdlog or server/observe/log/log_writer.h"),
+    # Libraries that do what server/wire/client does.
+    (re.compile(r'#\s*include ["<](grpcpp/|grpc/(grpc|impl|support)|[^">]*\.grpc\.pb\.h)'),
+     ("kernels/", "kvcache/", "scheduler/", "engine/", "server/", "tools/"),
+     {"tools/client/grpc_channel.cc", "tools/client/grpc_log.cc", "tools/client/inference_client.cc"},
+     "gRPC's library is the client quire's: use tools/client/inference_client.h or server/wire/client"),
+    (re.compile(r'#\s*include ["<]curl/'),
+     ("kernels/", "kvcache/", "scheduler/", "engine/", "server/", "tools/"),
+     {"server/start/hub/http_client.cc"}, "libcurl downloads models: use server/wire/client"),
 ]
 CLASS = re.compile(r"(?:struct|class|enum class)(?: alignas\(\w+\))? (\w+)(?: final)?(?: : [^;]*)?(?: \{|$)")
 NAMESPACE = re.compile(r"namespace ([\w:]+) \{$")

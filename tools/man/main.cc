@@ -39,7 +39,8 @@ cli::ProgramText Text() {
         {"quire-server /models/qwen3 --port 9000", "a model of one's own"},
         {"quire-server /models/qwen3 --device cuda --plan --plan-memory 80GiB",
          "what a GPU would have room for"},
-        {"quire-server --config server.json", "settings from a file"}}},
+        {"quire-server --config server.json", "settings from a file"},
+        {"quire-server --check-health", "whether the server on this machine serves"}}},
   };
   return text;
 }
@@ -56,6 +57,10 @@ int PrintServerPage() {
   CLI::App app;
   app.set_help_flag("-h,--help", "Print the help and exit.");
   app.add_flag("--version")->description("Print the version and exit.");
+  app.add_flag("--check-health")
+      ->description(
+          "Ask the server that runs on this machine, at the address in the file of --address-file "
+          "or else at --port, whether it serves, and exit: 0 if it does, else 69.");
   app.add_option("--config",
                  "JSON file with these settings, underscores in place of dashes; flags win.")
       ->type_name("FILE");

@@ -8,7 +8,6 @@
 
 #include "server/auth/principal.h"
 #include "server/observe/metrics/server_metrics.h"
-#include "server/observe/trace/trace_exporter.h"
 #include "server/request/answer_size.h"
 #include "server/request/cancel_token.h"
 #include "server/request/generate/prompt_encoder.h"
@@ -19,6 +18,7 @@
 #include "server/request/output/output_pump.h"
 #include "server/request/request_registry.h"
 #include "server/request/request_seeds.h"
+#include "server/trace/trace_exporter.h"
 
 namespace quire {
 

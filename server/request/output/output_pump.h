@@ -19,12 +19,12 @@
 #include "absl/time/time.h"
 #include "engine/output_stream.h"
 #include "kernels/base/clock.h"
-#include "server/observe/trace/trace_exporter.h"
 #include "server/request/answer_size.h"
 #include "server/request/limits.h"
 #include "server/request/output/answer_builder.h"
 #include "server/request/output/answer_writer.h"
 #include "server/request/request_registry.h"
+#include "server/trace/trace_exporter.h"
 #include "server/wire/transport/byte_budget.h"
 
 namespace quire {

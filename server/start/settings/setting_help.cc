@@ -20,6 +20,9 @@ usage: quire-server [MODEL] [--flag VALUE]...
 
 constexpr char kGeneral[] = R"(
 General:
+  --check-health
+      Ask the server that runs on this machine, at the address in the file of --address-file or else
+      at --port, whether it serves, and exit: 0 if it does, else 69.
   --config FILE
       JSON object of these settings, with underscores: {"max_model_len": 8192}.
   --plan, --plan-json

@@ -172,8 +172,9 @@ std::vector<Setting> ServingSettings() {
        "Address to listen on: a number (IPv4 or IPv6) or localhost."},
       {"port", kServing, IntField{&S::port, 0, 65535}, "Port to listen on; 0 picks a free one."},
       {"address-file", kServing, TextField{&S::address_file},
-       "File to write HOST:PORT of the server to, for quire on the same machine or in the same "
-       "container, which finds it by QUIRE_ADDRESS_FILE.",
+       "File to write HOST:PORT of the server to, for --check-health and quire on the same "
+       "machine, "
+       "which find it by QUIRE_ADDRESS_FILE.",
        "none"},
       {"max-connections", kServing, IntField{&S::max_connections, 1, 1 << 20, Unit::kCount},
        "Maximum number of client connections; lowered if the process may not open enough files."},

@@ -36,8 +36,8 @@ absl::Status UnknownFlag(const std::string& flag) {
   if (const std::string advice = ForeignFlagAdvice(flag); !advice.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(flag, ": ", advice));
   }
-  std::vector<std::string> known = {"--config",    "--help",        "--plan",
-                                    "--plan-json", "--plan-memory", "--version"};
+  std::vector<std::string> known = {"--check-health", "--config",      "--help",   "--plan",
+                                    "--plan-json",    "--plan-memory", "--version"};
   for (const Setting& setting : SettingTable()) {
     known.push_back(setting.flag());
     if (setting.is_switch()) known.push_back(absl::StrCat("--no-", setting.name));
@@ -74,6 +74,7 @@ class ArgumentReader {
   const std::vector<std::string>& positional() const { return positional_; }
   const std::optional<std::string>& config() const { return config_; }
   const std::string& output() const { return output_; }
+  bool checks_health() const { return checks_health_; }
   absl::StatusOr<std::optional<PlanRequest>> plan() const {
     if (plan_memory_bytes_ == 0) return plan_;
     if (!plan_) {
@@ -92,6 +93,11 @@ class ArgumentReader {
       ASSIGN_OR_RETURN(config_, TakeValue(flag, "a JSON file", std::move(value)));
       return absl::OkStatus();
     }
+    if (flag == "--check-health") {
+      if (value.has_value()) return TakesNoValue(flag);
+      checks_health_ = true;
+      return absl::OkStatus();
+    }
     if (absl::StartsWith(flag, "--plan")) {
       ASSIGN_OR_RETURN(const bool is_plan, ReadPlan(flag, &value));
       if (is_plan) return absl::OkStatus();
@@ -103,6 +109,10 @@ class ArgumentReader {
       return ReadSwitch(setting, "false");
     }
     return UnknownFlag(flag);
+  }
+
+  static absl::Status TakesNoValue(const std::string& flag) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": takes no value"));
   }
 
   // False: the flag is none of --plan's.
@@ -118,9 +128,7 @@ class ArgumentReader {
       return true;
     }
     if (flag != "--plan" && flag != "--plan-json") return false;
-    if (value->has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(flag, ": takes no value"));
-    }
+    if (value->has_value()) return TakesNoValue(flag);
     if (!plan_) plan_.emplace();
     if (flag == "--plan-json") plan_->as_json = true;
     return true;
@@ -182,6 +190,7 @@ class ArgumentReader {
   std::vector<std::string> positional_;
   std::optional<std::string> config_;
   std::optional<PlanRequest> plan_;
+  bool checks_health_ = false;
   int64_t plan_memory_bytes_ = 0;
   std::string output_;
 };
@@ -273,6 +282,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   result.print_and_exit = reader.output();
   if (!result.print_and_exit.empty()) return result;
   ASSIGN_OR_RETURN(result.plan, reader.plan());
+  result.checks_health = reader.checks_health();
   RETURN_IF_ERROR(ApplyConfig(reader, environment, &result));
   RETURN_IF_ERROR(ApplyEnvironment(environment, &result));
   RETURN_IF_ERROR(ApplyFlags(reader, &result));

@@ -28,6 +28,7 @@ struct CommandLine {
   std::map<std::string, std::string> places;
   std::vector<std::string> warnings;  // one sentence each, for the log
   std::optional<PlanRequest> plan;
+  bool checks_health = false;  // --check-health: ask a server that runs, and end
   std::string print_and_exit;  // not empty: --help and its like; print this and exit with 0
 };
 

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/base/status_macros.h"
 #include "server/wire/tls/tls_error.h"
+#include "server/wire/tls/tls_options.h"
 
 namespace quire {
 
@@ -112,16 +113,9 @@ int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_siz
 
 // False when there is no memory.
 bool SetProtocol(SSL_CTX* context) {
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
-                                   SSL_OP_CIPHER_SERVER_PREFERENCE |
-                                   // HTTP says itself where a message ends.
-                                   SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SetTlsOptions(context);
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_num_tickets(context, 0);
-  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  // Buffers are given up while a connection is idle, and callers may move theirs.
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_max_cert_list(context, kMaxClientChainBytes);
   SSL_CTX_set_alpn_select_cb(context, &SelectProtocol, nullptr);
   // Of TLS 1.2, what HTTP/2 allows (RFC 9113, appendix A).

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "server/wire/tls/certificate_name.h"
 #include "server/wire/tls/tls_error.h"
 
@@ -85,8 +86,16 @@ TlsIo TlsStream::Failed(int result) {
       break;
     default:
       error_ = TakeTlsErrors();
+      AddWhyNotTrusted();
   }
   return {TlsIo::State::kError};
+}
+
+// OpenSSL's error says that a certificate was not accepted; a client needs to know why.
+void TlsStream::AddWhyNotTrusted() {
+  const auto verdict = SSL_get_verify_result(ssl_.get());
+  if (SSL_is_server(ssl_.get()) != 0 || verdict == X509_V_OK) return;
+  absl::StrAppend(&error_, ": ", X509_verify_cert_error_string(verdict));
 }
 
 std::string TlsStream::protocol() const {

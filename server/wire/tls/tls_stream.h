@@ -72,6 +72,7 @@ class TlsStream {
 
   explicit TlsStream(std::unique_ptr<SSL, Free> ssl) : ssl_(std::move(ssl)) {}
   TlsIo Failed(int result);
+  void AddWhyNotTrusted();
 
   const std::unique_ptr<SSL, Free> ssl_;
   std::string error_;

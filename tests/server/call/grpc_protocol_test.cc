@@ -8,6 +8,7 @@
 #include "server/call/messages.h"
 #include "server/request/field_error.h"
 #include "server/request/retry_pushback.h"
+#include "server/wire/http/message_prefix.h"
 
 namespace quire {
 namespace {

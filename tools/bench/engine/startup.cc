@@ -22,8 +22,8 @@
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"
-#include "tools/bench/http/io_loop.h"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/load/find_server.h"
 #include "tools/bench/load/load.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
@@ -34,6 +34,8 @@
 namespace quire::bench {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 struct StartupFlags {
   int32_t num_starts = 5;

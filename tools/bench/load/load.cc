@@ -13,13 +13,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/bench/http/connections.h"
-#include "tools/bench/http/io_loop.h"
+#include "server/wire/client/io_loop.h"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/load/connections.h"
 
 namespace quire::bench {
 
 namespace {
+
+using Clock = IoLoop::Clock;
 
 constexpr auto kPatience = std::chrono::milliseconds(100);  // then a signal is looked for
 constexpr size_t kMaxErrorBytes = 4096;                     // that are kept of an answer
@@ -216,7 +218,7 @@ void Load::StartDue() {
 
 void Load::Start(size_t index) {
   RequestRecord& record = result_.records[index];
-  const HttpRequest request =
+  const ClientRequest request =
       backend_.GenerateRequest(ItemOf(index), options_.seed + index, IdOf(index));
   calls_[index] = std::make_unique<Call>(this, index);
   record.sent = Now();
@@ -378,11 +380,12 @@ LoadResult RunLoad(const ServerAddress& server, const LoadBackend& backend,
 }
 
 absl::StatusOr<std::string> Fetch(const ServerAddress& server, const LoadBackend& backend,
-                                  const HttpRequest& request) {
+                                  const ClientRequest& request) {
   constexpr auto kLongest = std::chrono::seconds(10);  // of a machine that does not answer
   IoLoop loop;
   FetchSink sink;
-  const std::unique_ptr<HttpClient> client = OpenHttpClient(&loop, server, backend.is_http2());
+  const std::unique_ptr<ClientConnection> client =
+      OpenConnection(&loop, server, backend.is_http2());
   if (client->is_lost()) return absl::UnavailableError("this machine allows no more connections");
   client->Start(request, &sink);
   const Clock::time_point give_up = Clock::now() + kLongest;

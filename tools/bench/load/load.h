@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/base/progress.h"
-#include "tools/bench/http/server_address.h"
+#include "server/wire/client/server_address.h"
 #include "tools/bench/load/load_backend.h"
 #include "tools/bench/load/request_record.h"
 #include "tools/bench/workload.h"
@@ -53,6 +53,6 @@ LoadResult RunLoad(const ServerAddress& server, const LoadBackend& backend,
 // One request, to its end. UNAVAILABLE when there is no answer within 10 s; else what the backend
 // says is wrong, or the body.
 absl::StatusOr<std::string> Fetch(const ServerAddress& server, const LoadBackend& backend,
-                                  const HttpRequest& request);
+                                  const ClientRequest& request);
 
 }  // namespace quire::bench

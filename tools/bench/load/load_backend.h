@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/bench/http/http_client.h"
+#include "server/wire/client/client_connection.h"
 #include "tools/bench/sampling_flags.h"
 #include "tools/bench/workload.h"
 
@@ -67,16 +67,16 @@ class LoadBackend {
   virtual ~LoadBackend() = default;
   virtual bool is_http2() const = 0;
 
-  virtual HttpRequest ModelRequest() const = 0;
+  virtual ClientRequest ModelRequest() const = 0;
   virtual absl::StatusOr<ServedModel> ReadModel(const std::string& body) = 0;
 
   // Requests that empty the prefix cache, one on each kind of server that the backend asks: the
   // first that works is enough.
-  virtual std::vector<HttpRequest> FlushRequests() const = 0;
+  virtual std::vector<ClientRequest> FlushRequests() const = 0;
 
   // `id` is unique to the run.
-  virtual HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
-                                      const std::string& id) const = 0;
+  virtual ClientRequest GenerateRequest(const WorkItem& item, uint64_t seed,
+                                        const std::string& id) const = 0;
   virtual std::unique_ptr<AnswerDecoder> NewDecoder() const = 0;
   // What is wrong with an answer whose end this is, in a sentence; empty: nothing. `body` is what
   // came of one that the decoder was not given, as its status is an error.

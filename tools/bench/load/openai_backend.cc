@@ -73,7 +73,7 @@ class OpenAiBackend final : public LoadBackend {
 
   bool is_http2() const override { return false; }
 
-  HttpRequest ModelRequest() const override {
+  ClientRequest ModelRequest() const override {
     return {.method = "GET", .path = "/v1/models", .headers = Headers(), .body = {}};
   }
 
@@ -103,16 +103,16 @@ class OpenAiBackend final : public LoadBackend {
   }
 
   // vLLM's and SGLang's.
-  std::vector<HttpRequest> FlushRequests() const override {
-    std::vector<HttpRequest> requests;
+  std::vector<ClientRequest> FlushRequests() const override {
+    std::vector<ClientRequest> requests;
     for (const char* path : {"/reset_prefix_cache", "/flush_cache"}) {
       requests.push_back({.path = path, .headers = Headers()});
     }
     return requests;
   }
 
-  HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
-                              const std::string& id) const override {
+  ClientRequest GenerateRequest(const WorkItem& item, uint64_t seed,
+                                const std::string& id) const override {
     Json body = {
         {"model", model_}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
     if (is_chat_) {
@@ -132,7 +132,7 @@ class OpenAiBackend final : public LoadBackend {
     AddSampling(options_.sampling, &body);
     body["seed"] = seed & 0x7fffffff;
     if (!options_.extra_body.empty()) body.update(ParseJson<Json>(options_.extra_body));
-    HttpRequest request = {.path = options_.endpoint, .headers = Headers(), .body = body.dump()};
+    ClientRequest request = {.path = options_.endpoint, .headers = Headers(), .body = body.dump()};
     if (request.path.empty()) {
       request.path = is_chat_ ? "/v1/chat/completions" : "/v1/completions";
     }

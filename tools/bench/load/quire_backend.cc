@@ -5,7 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "quire/v1/inference.pb.h"
-#include "tools/bench/load/grpc_messages.h"
+#include "server/wire/client/grpc_messages.h"
+#include "tools/bench/load/grpc_problem.h"
 #include "tools/bench/load/load_backend.h"
 
 namespace quire::bench {
@@ -77,7 +78,7 @@ class QuireBackend final : public LoadBackend {
 
   bool is_http2() const override { return true; }
 
-  HttpRequest ModelRequest() const override {
+  ClientRequest ModelRequest() const override {
     return GrpcRequest("/quire.v1.Inference/GetModel", "", options_.authorization,
                        options_.headers);
   }
@@ -101,13 +102,13 @@ class QuireBackend final : public LoadBackend {
                                  {"device", model.device()}}};
   }
 
-  std::vector<HttpRequest> FlushRequests() const override {
+  std::vector<ClientRequest> FlushRequests() const override {
     return {GrpcRequest("/quire.v1.Admin/FlushPrefixCache", "", options_.authorization,
                         options_.headers)};
   }
 
-  HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
-                              const std::string& id) const override {
+  ClientRequest GenerateRequest(const WorkItem& item, uint64_t seed,
+                                const std::string& id) const override {
     v1::GenerateRequest request;
     request.set_request_id(id);
     request.set_model(options_.model);

@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tools/bench/load/grpc_messages.h"
+#include "server/wire/client/grpc_messages.h"
+#include "tools/bench/load/grpc_problem.h"
 #include "tools/bench/load/load_backend.h"
 #include "vllm/grpc/engine/vllm_engine.pb.h"
 
@@ -52,7 +53,7 @@ class VllmGrpcBackend final : public LoadBackend {
 
   bool is_http2() const override { return true; }
 
-  HttpRequest ModelRequest() const override {
+  ClientRequest ModelRequest() const override {
     return GrpcRequest("/vllm.grpc.engine.VllmEngine/GetModelInfo", "", options_.authorization,
                        options_.headers);
   }
@@ -70,13 +71,13 @@ class VllmGrpcBackend final : public LoadBackend {
                                                         model.max_context_length(), " tokens")}}};
   }
 
-  std::vector<HttpRequest> FlushRequests() const override {
+  std::vector<ClientRequest> FlushRequests() const override {
     return {GrpcRequest("/vllm.grpc.engine.VllmEngine/FlushCache", "", options_.authorization,
                         options_.headers)};
   }
 
-  HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
-                              const std::string& id) const override {
+  ClientRequest GenerateRequest(const WorkItem& item, uint64_t seed,
+                                const std::string& id) const override {
     engine::GenerateRequest request;
     request.set_request_id(id);
     if (item.prompt.empty()) {

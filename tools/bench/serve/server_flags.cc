@@ -15,6 +15,7 @@
 #include "server/base/environment.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
+#include "tools/bench/load/find_server.h"
 #include "tools/bench/load/load.h"
 #include "tools/client/credentials.h"
 #include "tools/client/target.h"
@@ -186,7 +187,7 @@ nlohmann::ordered_json TargetJson(const std::string& command, const ServerFlags&
 
 absl::Status FlushPrefixCache(const ServedTarget& target) {
   absl::Status status;
-  for (const HttpRequest& request : target.backend->FlushRequests()) {
+  for (const ClientRequest& request : target.backend->FlushRequests()) {
     status = Fetch(target.address, *target.backend, request).status();
     if (status.ok()) return status;
   }

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "tools/bench/http/server_address.h"
+#include "server/wire/client/server_address.h"
 #include "tools/bench/load/load_backend.h"
 #include "tools/bench/run_header.h"
 

@@ -410,6 +410,16 @@ TEST(SettingsTest, HelpVersionAndTableNameEverySetting) {
   EXPECT_THAT(ParseCommandLine({"--version"})->print_and_exit, HasSubstr("quire-server "));
 }
 
+TEST(SettingsTest, AHealthCheckTakesSettingsAndNoValue) {
+  const auto line = ParseCommandLine({"--check-health", "--port", "9"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_TRUE(line->checks_health);
+  EXPECT_EQ(line->settings.port, 9);
+  EXPECT_FALSE(ParseCommandLine({"--port", "9"})->checks_health);
+  EXPECT_THAT(ParseError({"--check-health=yes"}), HasSubstr("--check-health: takes no value"));
+  EXPECT_THAT(ParseError({"--check-healt"}), HasSubstr("--check-health"));
+}
+
 TEST(ExitCodeTest, StartFailures) {
   EXPECT_EQ(StartFailureCode(absl::OutOfRangeError("")), ExitCode::kUsage);
   EXPECT_EQ(StartFailureCode(absl::NotFoundError("")), ExitCode::kModelFiles);

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/call/grpc_protocol.h"
+#include "server/wire/http/message_prefix.h"
 #include "server/wire/transport/unique_fd.h"
 #include "tests/server/surfaces/grpc/client_pipe.h"
 

@@ -1,0 +1,15 @@
+// quire-server --check-health: asks a server that runs beside this program whether it serves, and
+// ends. What the health check of a container runs. Main thread.
+#pragma once
+
+#include "server/start/settings/settings.h"
+
+namespace quire {
+
+// Asks for /health at the address in the file of --address-file, else at --port of this machine. A
+// server that takes only TLS is asked through TLS; its certificate is not verified, because it is
+// for another name than this machine's own address. Returns an exit code: 0, or 69 after one line
+// on standard error.
+int CheckHealth(const Settings& settings);
+
+}  // namespace quire

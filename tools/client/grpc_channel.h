@@ -1,0 +1,19 @@
+// The channel of gRPC's library to a server, with what a client shows of itself (credentials.h).
+// gRPC's headers stay behind this one and inference_client.h. Main thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace grpc {
+class Channel;
+}
+
+namespace quire::client {
+
+// `target` is HOST:PORT, after https:// for TLS. Every call carries the key of the environment, if
+// there is one. A file that cannot be read counts as empty, and the handshake fails. Nothing is
+// connected yet.
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target);
+
+}  // namespace quire::client
