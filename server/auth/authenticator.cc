@@ -39,7 +39,9 @@ absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authenticate(
   }
   return absl::UnauthenticatedError(absl::StrCat(
       "this server wants to know who calls: ",
-      table != nullptr ? "send an API key in the header authorization, as \"Bearer KEY\"" : "",
+      table != nullptr
+          ? "send an API key in the header authorization, as \"Bearer KEY\", or in x-api-key"
+          : "",
       table != nullptr && client_certificates_ ? ", or " : "",
       client_certificates_ ? "connect by TLS with a client certificate" : ""));
 }

@@ -4,53 +4,67 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "kernels/base/clock.h"
 #include "server/call/call.h"
 #include "server/request/generate/generate_handler.h"
 #include "server/request/generate/work_pool.h"
 #include "server/request/limits.h"
+#include "server/request/retry_pushback.h"
 
 namespace quire {
 
-// Calls `read(const std::string& bytes)` once, unless the call fails because it is cancelled or the
-// pool takes no more.
+// Calls `read(const absl::Status&, const std::string& bytes)` once: with an error and without bytes
+// where the call is cancelled while it waits, or the pool takes no more.
 template <typename Read>
-void ReadRequest(WorkPool* pool, const std::shared_ptr<Call>& call, std::string bytes, Read read) {
+void ReadOrRefuse(WorkPool* pool, const Call& call, std::string bytes, Read read) {
   if (bytes.size() <= kMaxInlineBytes) {
-    read(bytes);
+    read(absl::OkStatus(), bytes);
     return;
   }
   // What is parsed takes several times its text.
   constexpr size_t kMemoryPerByte = 2;
   const size_t num_bytes = kMemoryPerByte * bytes.size();
   auto held = std::make_shared<std::string>(std::move(bytes));
-  pool->Add({num_bytes, call->token(), call->cost(),
-             [call, held, read = std::move(read)](const absl::Status& status) {
-               if (status.ok()) {
-                 read(*held);
-               } else {
-                 call->Fail(status);
-               }
+  pool->Add({num_bytes, call.token(), call.cost(),
+             [held, read = std::move(read)](const absl::Status& status) {
+               read(status, status.ok() ? *held : std::string());
              }});
 }
 
-// The same for a request to generate: a caller for whom the engine has no room is refused before
-// the request is read.
+// Calls `read(const std::string& bytes)` once, unless the call fails before.
 template <typename Read>
-void ReadGeneration(GenerateHandler* handler, WorkPool* pool, const std::shared_ptr<Call>& call,
-                    std::string bytes, Read read) {
-  if (const absl::Status room = handler->CheckRoom(*call->principal()); !room.ok()) {
-    call->Fail(room);
-    return;
-  }
-  call->SetTrace(handler->TraceOf(call->trace()));
-  ReadRequest(pool, call, std::move(bytes), std::move(read));
+void ReadRequest(WorkPool* pool, const std::shared_ptr<Call>& call, std::string bytes, Read read) {
+  ReadOrRefuse(
+      pool, *call, std::move(bytes),
+      [call, read = std::move(read)](const absl::Status& status, const std::string& bytes) {
+        if (status.ok()) {
+          read(bytes);
+        } else {
+          call->Fail(status);
+        }
+      });
 }
 
-inline Caller CallerOf(const Call& call, bool is_id_of_call = false) {
-  return {call.principal(), call.token(), call.trace(), is_id_of_call};
+// Ends a call whose request does not begin.
+inline void RefuseCall(GenerateHandler* handler, const Caller& caller, Call& call,
+                       const absl::Status& status) {
+  handler->Refuse(caller, status);
+  call.Fail(WithRetryPushback(status));
+}
+
+// The caller of a request to generate, which is all here now; nothing where the engine has no room
+// for it: then the call ends before the request is read, so that refusing costs next to nothing.
+inline std::optional<Caller> Admit(GenerateHandler* handler, Call& call) {
+  call.SetTrace(handler->TraceOf(call.trace()));
+  Caller caller = {call.principal(), call.token(), call.trace(), MonotonicNow()};
+  const absl::Status room = handler->CheckRoom(*caller.principal);
+  if (room.ok()) return caller;
+  RefuseCall(handler, caller, call, room);
+  return std::nullopt;
 }
 
 }  // namespace quire

@@ -13,6 +13,8 @@ struct FieldNames {
   const char* text = "prompt";
   const char* token_ids = "prompt";
   const char* messages = "messages";
+  const char* tools = "tools";
+  const char* template_kwargs = "chat_template_kwargs";
   const char* continue_final_message = "continue_final_message";
   const char* answer_start = "tool_choice";
 

@@ -126,8 +126,9 @@ absl::Status ConvertStopTokens(const Generation& asked, const ModelFacts& model,
                                StopConditions* stop) {
   const std::string field = asked.names->stop_token_ids;
   if (!asked.ignore_eos) stop->eos_token_ids = model.eos_token_ids;
-  RETURN_IF_ERROR(CheckCount(field, asked.stop_token_ids.size(),
-                             kMaxStopTokenIds - stop->eos_token_ids.size()));
+  RETURN_IF_ERROR(CheckCount(
+      field, asked.stop_token_ids.size(),
+      kMaxStopTokenIds - std::min<size_t>(kMaxStopTokenIds, stop->eos_token_ids.size())));
   ASSIGN_OR_RETURN(stop->stop_token_ids, ConvertTokenIds(field, asked.stop_token_ids, model));
   return absl::OkStatus();
 }

@@ -193,6 +193,27 @@ class ShutdownTest(unittest.TestCase):
             self.assertLessEqual(codes, {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE,
                                          grpc.StatusCode.RESOURCE_EXHAUSTED})
 
+    def test_a_request_that_waits_to_be_read_can_be_ended(self):
+        large, mine = pb.TokenizeRequest(), pb.GenerateRequest(request_id="mine")
+        large.text.text = "\n" * 2_000_000  # some 0.2 s of a worker
+        mine.text.text = "word " * 2_000
+        mine.stop.max_tokens = 1
+        with Server() as server:
+            for _ in range(20):  # until it is seen while it waits
+                before = [server.inference.Tokenize.future(large) for _ in range(3)]
+                call = server.inference.GenerateOnce.future(mine)
+                found = False
+                while not found and not call.done():
+                    found = server.admin.Abort(pb.AbortRequest(request_id="mine")).found
+                code = call.code()
+                for one in before:
+                    one.cancel()
+                if found:
+                    break
+            self.assertTrue(found)
+            self.assertEqual(code, grpc.StatusCode.CANCELLED)
+            self.assertTrue(server.inference.GenerateOnce(mine).choices)  # its id is free
+
     def test_abandoned_work_ends(self):
         request = pb.TokenizeRequest()
         request.text.text = "\n" * 4_000_000

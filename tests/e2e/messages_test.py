@@ -1,6 +1,7 @@
 """Anthropic's messages through the official client: text, streams, system, stop sequences, tools, thinking, prefilled answers,
 errors and keys. The model writes scripts (scripted_model.py); every event is checked against the types of the client."""
 
+import concurrent.futures
 import http.client
 import json
 import os
@@ -11,7 +12,7 @@ import unittest
 
 os.environ["NO_PROXY"] = "*"
 
-from harness import Server, main  # noqa: E402
+from harness import Server, main, pb  # noqa: E402
 import scripted_model  # noqa: E402
 
 try:
@@ -29,6 +30,7 @@ SCRIPTS = {
     "two": ['Let me look.\n\n<tool_call>\n{"name": "get_weather", "arguments": ' + json.dumps(ARGUMENTS, ensure_ascii=False)
             + '}\n</tool_call>\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'],
     "reasons": ["<think>", "\nWell, I look.\n", "</think>", "\n\nIt rains."],
+    "long": ["la " * 600],
     "cut": ['<tool_call>{"name": "get_weather", "arguments": {"city": "Llanfair' + "pwll" * 8],
 }
 TEMPLATE = """{%- if tools %}{{ tools | tojson }}{% endif %}{%- if enable_thinking is defined %}thinking {{ enable_thinking }}{% endif %}
@@ -75,6 +77,21 @@ REFUSED = (
     ({"tools": [WEATHER], "tool_choice": {"type": "tool"}}, "tool_choice.name"),
     ({"tools": [WEATHER], "tool_choice": {"type": "tool", "name": "other"}}, "tool_choice"),
     ({"tool_choice": {"type": "any"}}, "tool_choice"),
+    ({"tools": [{"name": "f", "input_schema": 5}]}, "tools[0].input_schema"),
+    ({"tools": [{"name": "f", "description": 5}]}, "tools[0].description"),
+    ({"tools": [WEATHER], "tool_choice": {"type": "any"},
+      "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "The"}]}, "tool_choice"),
+    ({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [
+        {"type": "tool_use", "id": "1", "name": "f", "input": {}}]}]}, "messages"),
+    ({"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": 5}]}]},
+     "messages[0].content[0].thinking"),
+    ({"stop": ["x"]}, "stop"),
+    ({"n": 2}, "n"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"guided_json": {}}, "guided_json"),
+    ({"output_config": 5}, "output_config"),
+    ({"mcp_servers": "x"}, "mcp_servers"),
+    ({"thinking": {"type": "foo"}}, "thinking.type"),
     ({"thinking": {}}, "thinking.type"),
     ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "output_config.format"),
     ({"container": "c"}, "container"),
@@ -147,6 +164,7 @@ class MessagesTest(unittest.TestCase):
         self.assertEqual((answer.role, answer.type, answer.model), ("assistant", "message", "scripts"))
         self.assertEqual((answer.stop_reason, answer.stop_sequence), ("end_turn", None))
         self.assertTrue(answer.id.startswith("msg_"))
+        self.assertEqual(answer._request_id, answer.id)
         usage = answer.usage
         self.assertEqual(usage.input_tokens + usage.cache_read_input_tokens,
                          self.prompt_of(messages=self.options("plain")["messages"]))
@@ -230,7 +248,10 @@ class MessagesTest(unittest.TestCase):
         for options, text in (({"thinking": {"type": "disabled"}}, "thinking False[user]x"),
                               ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking True[user]x"),
                               ({"output_config": {"effort": "low"}}, "effort low[user]x"),
-                              ({"messages": [*hello, {"role": "assistant", "content": "The"}]}, "[user]x[assistant]The")):
+                              ({"messages": [*hello, {"role": "assistant", "content": "The"}]}, "[user]x[assistant]The"),
+                              # A message of nothing is one, and no answer goes on.
+                              ({"messages": [*hello, {"role": "assistant", "content": "The"}, {"role": "user", "content": [
+                                  {"type": "text", "text": None}]}]}, "[user]x[assistant]The[user]")):
             self.assertEqual(self.prompt_of(**{"messages": hello, **options}), self.count(text), options)
         tool = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
         self.assertEqual(self.prompt_of(messages=hello, tools=[NOW]), self.count(json.dumps([tool]) + "[user]x"))
@@ -255,6 +276,20 @@ class MessagesTest(unittest.TestCase):
             error = json.loads(text)
             self.assertEqual((status, error["type"], error["error"]["type"]), (400, "error", "invalid_request_error"), body)
             self.assertTrue(error["error"]["message"].startswith(field + ": "), (field, error))
+
+    def test_an_operator_ends_a_request_for_good(self):
+        """The client does not send it again, as it does after a status of 500."""
+        options = self.options("long", max_tokens=2000, extra_headers={"x-request-id": "doomed"})
+        client = self.client_of(self.server, max_retries=2)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answer = pool.submit(client.messages.create, **options)
+            self.server.wait_until_busy()
+            self.assertTrue(self.server.admin.Abort(pb.AbortRequest(request_id="doomed")).found)
+            with self.assertRaises(anthropic.APIStatusError) as caught:
+                answer.result(timeout=60)
+        self.assertEqual(caught.exception.status_code, 499)
+        self.assertIn("operator", caught.exception.api_message)
+        self.server.wait_until_idle()
 
     def test_errors_have_the_client_s_types(self):
         with self.assertRaises(anthropic.NotFoundError) as caught:

@@ -1,6 +1,7 @@
 """/metrics: a counted workload gives exactly the expected figures; promtool finds nothing to mend; dashboard and rules
 ask for nothing that the server does not tell; docs/metrics.md lists all of it."""
 
+import http.client
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import urllib.error
 import urllib.request
 
 import grpc
-from harness import ROOT, Server, ServerTestCase, ids_request, main, packages
+from harness import ROOT, Server, ServerTestCase, chat_request, ids_request, main, packages
 
 with packages():
     import prometheus_client.parser
@@ -99,6 +100,14 @@ class CountedTest(MetricsTestCase):
         self.assertGreater(cached, 0)
         with self.assertRaises(grpc.RpcError):
             self.generate(ids_request([10**9], 5))
+        with self.assertRaises(grpc.RpcError):  # it never becomes a request
+            chat = chat_request("hello")
+            chat.messages.tools_json = "{"
+            self.generate(chat)
+        connection = http.client.HTTPConnection(self.server.target, timeout=60)
+        connection.request("POST", "/v1/messages", '{"stream": 5}', {"content-type": "application/json"})
+        self.assertEqual(connection.getresponse().status, 400)
+        connection.close()
         stream = self.server.inference.Generate(ids_request([301, 302], 4000))
         next(stream)
         next(stream)
@@ -124,8 +133,8 @@ class CountedTest(MetricsTestCase):
         self.assertEqual(more("vllm:request_generation_tokens_sum"), generated)
         self.assertEqual(more("vllm:inter_token_latency_seconds_count"), generated - 5)
         self.assertEqual(more("vllm:request_params_max_tokens_sum"), 3 * 5 + 7 + 4000)
-        self.assertEqual(more("quire_requests_refused_total", reason="invalid"), 1)
-        self.assertEqual(more("quire_requests_refused_total"), 1)
+        self.assertEqual(more("quire_requests_refused_total", reason="invalid"), 3)
+        self.assertEqual(more("quire_requests_refused_total"), 3)
         self.assertEqual(after.value("grpc_server_handled_total", grpc_method="Generate", grpc_code="OK"), 4)
         self.assertEqual(after.value("vllm:num_requests_running"), 0)
         self.assertEqual(after.value("vllm:kv_cache_usage_perc"), 0)

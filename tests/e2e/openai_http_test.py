@@ -25,7 +25,7 @@ POSTS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/tokenize"
 # A method, a path, headers and body; then the status, OpenAI's code, and what the sentence says.
 REFUSED = (
     *(("POST", path, JSON, body, 400, None, part) for path in POSTS for body, part in (
-        ("", "the body is no JSON"), ("{", "JSON"), ('{"a": 1', "JSON"), ("[]", "not a JSON object"),
+        ("", "the body: not valid JSON"), ("{", "JSON"), ('{"a": 1', "JSON"), ("[]", "not a JSON object"),
         ("42", "not a JSON object"), ('"text"', "not a JSON object"), ("null", "not a JSON object"),
         ('{"model": "demo"} x', "JSON"), ("[" * 100000, "nested"))),
     *(("POST", path, {"content-type": kind}, "{}", 415, None, "application/json") for path in POSTS for kind in (

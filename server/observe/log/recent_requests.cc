@@ -20,6 +20,8 @@ absl::string_view SurfaceOf(absl::string_view method) {
       // NOLINT(*-avoid-c-arrays)
       {"/v1/chat/completions", "openai"},
       {"/v1/completions", "openai"},
+      {"/v1/responses", "openai"},
+      {"/v1/messages", "anthropic"},
       {"/quire.v1.Inference/Generate", "quire.v1"},
       {"/quire.v1.Inference/GenerateOnce", "quire.v1"},
       {"/vllm.grpc.engine.VllmEngine/Generate", "vllm"},

@@ -17,9 +17,24 @@ namespace quire {
 
 absl::Status GenerateHandler::CheckRoom(const Principal& principal,
                                         int64_t num_continuations) const {
-  const absl::Status status = parts_.engine->CheckRoom(FlowOf(principal), num_continuations);
-  if (!status.ok()) parts_.metrics->CountRefusal(RefusalOf(status.code()));
-  return WithRetryPushback(status);
+  return WithRetryPushback(parts_.engine->CheckRoom(FlowOf(principal), num_continuations));
+}
+
+absl::StatusOr<std::shared_ptr<RequestRegistry::Lease>> GenerateHandler::Enter(
+    const Caller& caller, const std::string& request_id) {
+  ASSIGN_OR_RETURN(
+      RequestRegistry::Lease lease,
+      parts_.registry->Enter(*caller.principal, request_id, caller.token, caller.arrived));
+  return std::make_shared<RequestRegistry::Lease>(std::move(lease));
+}
+
+void GenerateHandler::Refuse(const Caller& caller, const absl::Status& status) {
+  parts_.metrics->CountRefusal(RefusalOf(status.code()));
+  if (caller.lease != nullptr) *caller.lease = {};
+  if (parts_.exporter == nullptr) return;
+  if (const RecordedTrace trace = parts_.exporter->Record(caller.trace, caller.arrived)) {
+    trace->End(status.code(), MonotonicNow());
+  }
 }
 
 void GenerateHandler::Start(Caller caller, Generation asked, std::unique_ptr<AnswerWriter> writer) {
@@ -33,7 +48,6 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
   batch.principal = std::move(caller.principal);
   batch.token = std::move(caller.token);
   batch.requests.reserve(list.size());
-  const absl::Time now = MonotonicNow();
   for (ListedRequest& listed : list) {
     Pending& pending = batch.requests.emplace_back();
     pending.token = std::move(listed.token);
@@ -41,9 +55,12 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
     pending.asked = std::move(listed.asked);
     pending.access.model = pending.asked.model;
     pending.writer = std::move(listed.writer);
-    pending.arrived = now;
-    if (parts_.exporter != nullptr) pending.trace = parts_.exporter->Record(caller.trace, now);
+    pending.arrived = caller.arrived;
+    if (parts_.exporter != nullptr) {
+      pending.trace = parts_.exporter->Record(caller.trace, caller.arrived);
+    }
   }
+  if (caller.lease != nullptr) batch.requests.front().lease = std::move(*caller.lease);
   if (const absl::Status checked = CheckAll(batch); !checked.ok()) {
     // What a principal may have at a time is all that can be exhausted so early.
     Refuse(batch, WithRetryPushback(checked),
@@ -67,9 +84,11 @@ absl::Status GenerateHandler::Check(const Principal& principal, Pending& pending
   if (chat != nullptr) RETURN_IF_ERROR(CheckMessages(*chat, *asked.names));
   ASSIGN_OR_RETURN(pending.job, ConvertParameters(asked, *parts_.model, seeds_.Next()));
   RETURN_IF_ERROR(ApplyPrincipal(principal, &pending.job));
-  ASSIGN_OR_RETURN(pending.lease,
-                   parts_.registry->Enter(principal, pending.job.client_id, pending.token,
-                                          pending.arrived, pending.id_in_use));
+  if (pending.lease.request_id().empty()) {
+    ASSIGN_OR_RETURN(pending.lease,
+                     parts_.registry->Enter(principal, pending.job.client_id, pending.token,
+                                            pending.arrived, pending.id_in_use));
+  }
   if (pending.trace != nullptr) {
     RequestTrace& trace = *pending.trace;
     trace.is_chat = chat != nullptr;

@@ -29,9 +29,12 @@ struct Caller {
   std::shared_ptr<const Principal> principal;
   std::shared_ptr<CancelToken> token;  // cancels all of them at any time
   TraceContext trace;                  // as TraceOf says
+  absl::Time arrived;                  // when all of the call's request was here
   // The request's id comes with the call, not with the request: proxies and clients that try again
   // may send it more than once, so while it is in use another one is made from it.
   bool is_id_of_call = false;
+  // Of the only request, if it was entered before it was read (Enter).
+  std::shared_ptr<RequestRegistry::Lease> lease = nullptr;
 };
 
 // One request of several.
@@ -66,6 +69,15 @@ class GenerateHandler {
   TraceContext TraceOf(const TraceContext& callers) const {
     return parts_.exporter != nullptr ? parts_.exporter->TraceOf(callers) : callers;
   }
+
+  // Enters a request that waits before it is read, so that it can be ended by its id and counts
+  // among its principal's. Errors as RequestRegistry's.
+  absl::StatusOr<std::shared_ptr<RequestRegistry::Lease>> Enter(const Caller& caller,
+                                                                const std::string& request_id);
+
+  // A request ends before it is one, with this error: counted and traced as those that Start
+  // refuses are. Its id is free again.
+  void Refuse(const Caller& caller, const absl::Status& status);
 
   // Starts a request: tokenizes its prompt on this thread (see ReadRequest in server/call/). Its
   // answer goes to `writer`, which is ended exactly once, perhaps before this returns.

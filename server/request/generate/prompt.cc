@@ -40,11 +40,12 @@ absl::StatusOr<Value> MessageList(const ChatPrompt& chat, JsonBudget* budget) {
 }
 
 // What the template sees, in `input`.
-absl::Status FillValues(const ChatPrompt& chat, RenderInput* input) {
+absl::Status FillValues(const ChatPrompt& chat, const FieldNames& names, RenderInput* input) {
   JsonBudget budget = {input->fuel};
-  ASSIGN_OR_RETURN(input->messages, MessageList(chat, &budget));
-  ASSIGN_OR_RETURN(input->tools, ToValue(chat.tools, &budget));
-  ASSIGN_OR_RETURN(input->kwargs, ToValue(chat.template_kwargs, &budget));
+  ASSIGN_OR_RETURN(input->messages, Blaming(names.messages, MessageList(chat, &budget)));
+  ASSIGN_OR_RETURN(input->tools, Blaming(names.tools, ToValue(chat.tools, &budget)));
+  ASSIGN_OR_RETURN(input->kwargs,
+                   Blaming(names.template_kwargs, ToValue(chat.template_kwargs, &budget)));
   return absl::OkStatus();
 }
 
@@ -66,8 +67,8 @@ absl::Status CheckMessages(const ChatPrompt& chat, const FieldNames& names) {
     return InvalidField(names.messages, "is empty; send at least one message");
   }
   if (chat.messages.size() <= kMaxMessages) return absl::OkStatus();
-  return InvalidField(names.messages, absl::StrCat("has ", chat.messages.size(),
-                                                   " entries; allowed are at most ", kMaxMessages));
+  return InvalidField(names.messages, absl::StrCat("are ", chat.messages.size(),
+                                                   "; allowed are at most ", kMaxMessages));
 }
 
 absl::StatusOr<RenderInput> ConvertChat(const ChatPrompt& chat, const FieldNames& names,
@@ -88,9 +89,8 @@ absl::StatusOr<RenderInput> ConvertChat(const ChatPrompt& chat, const FieldNames
   input.add_generation_prompt = chat.add_generation_prompt;
   input.continue_final_message = chat.continue_final_message;
   input.now = absl::ToTimeT(WallNow());
-  const absl::Status filled = FillValues(chat, &input);
-  if (filled.ok()) return input;
-  return Blaming<RenderInput>(names.messages, filled);
+  RETURN_IF_ERROR(FillValues(chat, names, &input));
+  return input;
 }
 
 absl::StatusOr<PromptEncoder::Rendered> RenderChat(const ChatPrompt& chat, const FieldNames& names,

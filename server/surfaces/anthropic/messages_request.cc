@@ -12,7 +12,6 @@
 #include "server/surfaces/openai/common_fields.h"
 #include "server/surfaces/openai/dropped_fields.h"
 #include "server/surfaces/openai/field_reader.h"
-#include "server/text/json_text.h"
 
 namespace quire {
 
@@ -66,6 +65,7 @@ class BlockReader {
 
   void AddBlocks(const std::string& role, const JsonTree& blocks, const std::string& field) {
     JsonTree parts = NewList();
+    bool has_results = false;
     for (size_t i = 0; i < blocks.items.size(); ++i) {
       const JsonTree& block = blocks.items[i];
       const std::string place = absl::StrCat(field, "[", i, "]");
@@ -77,8 +77,9 @@ class BlockReader {
         messages_.push_back(NewMessage(role, std::exchange(parts, NewList())));
       }
       AddResult(block, place);
+      has_results = true;
     }
-    if (!parts.items.empty() || blocks.items.empty()) {
+    if (!parts.items.empty() || !has_results) {
       messages_.push_back(NewMessage(role, std::move(parts)));
     }
   }
@@ -106,8 +107,10 @@ class BlockReader {
       if (type == "tool_use") {
         calls.items.push_back(CallOf(block, place));
       } else if (type == "thinking") {
-        const JsonTree* said = block.Find("thinking");
-        if (said != nullptr) absl::StrAppend(&thinking, thinking.empty() ? "" : "\n", said->text);
+        FieldReader reader(block, place + ".");
+        absl::StrAppend(&thinking, thinking.empty() ? "" : "\n",
+                        reader.Text("thinking").value_or(""));
+        fields_.Keep(reader.status());
       } else if (type != "redacted_thinking") {
         AddPart(fields_, place, block, &parts);
       }
@@ -145,15 +148,17 @@ class BlockReader {
 void FillVariables(FieldReader& fields, ChatPrompt* chat) {
   chat->template_kwargs = NewObject();
   if (const JsonTree* thinking = fields.Find("thinking")) {
-    const JsonTree* type = thinking->Find("type");
-    if (type == nullptr || !type->is_text()) {
-      fields.Fail("thinking.type", "is missing; say enabled, adaptive or disabled");
-    } else {
-      AddMember(&chat->template_kwargs, "enable_thinking", BoolTree(type->text != "disabled"));
+    FieldReader reader(*thinking, "thinking.");
+    const std::string type = reader.Text("type").value_or("");
+    if (type != "enabled" && type != "adaptive" && type != "disabled") {
+      reader.Fail("type", "is none of enabled, adaptive and disabled");
     }
+    AddMember(&chat->template_kwargs, "enable_thinking", BoolTree(type != "disabled"));
+    fields.Keep(reader.status());
   }
   const JsonTree* config = fields.Find("output_config");
   if (config == nullptr) return;
+  if (!config->is_object()) fields.Fail("output_config", "is not an object");
   FieldReader reader(*config, "output_config.");
   reader.Refuse("format", "this server does not constrain answers yet; leave it out");
   if (auto effort = reader.Text("effort")) {
@@ -163,8 +168,11 @@ void FillVariables(FieldReader& fields, ChatPrompt* chat) {
 }
 
 // The model goes on with an answer that the messages end with.
-void GoOnWithAnswer(ChatPrompt* chat) {
+void GoOnWithAnswer(FieldReader& fields, ChatPrompt* chat) {
   if (chat->messages.empty() || chat->messages.back().Find("role")->text != "assistant") return;
+  if (chat->messages.back().Find("tool_calls") != nullptr) {
+    fields.Fail("messages", "end with a tool_use; send its tool_result next");
+  }
   chat->add_generation_prompt = false;
   chat->continue_final_message = true;
 }
@@ -184,21 +192,21 @@ void FillChat(FieldReader& fields, ChatPrompt* chat) {
     reader.AddMessage(messages->items[i], absl::StrCat("messages[", i, "]"));
   }
   if (messages->items.empty()) fields.Fail("messages", "is empty; send at least one message");
-  GoOnWithAnswer(chat);
+  GoOnWithAnswer(fields, chat);
 }
 
 // A chat has within `function` what stands here beside the type, and another name for the schema.
 JsonTree ChatTool(FieldReader& fields, const JsonTree& tool, const std::string& field) {
   const JsonTree* type = tool.Find("type");
-  const std::string name = TextOf(fields, tool, field, "name");
   if (type != nullptr && type->text != "custom") {
     fields.Fail(field + ".type",
-                absl::StrCat("this server has tools of type custom, not ", JsonString(type->text)));
+                absl::StrCat("this server has tools of type custom, not ", ToJson(*type)));
   }
+  CheckFunction(fields, tool, field + ".", "input_schema");
   JsonTree function = NewObject();
-  AddMember(&function, "name", TextTree(name));
   for (const auto& [theirs, ours] :
-       {std::pair("description", "description"), std::pair("input_schema", "parameters")}) {
+       {std::pair("name", "name"), std::pair("description", "description"),
+        std::pair("input_schema", "parameters")}) {
     if (const JsonTree* member = tool.Find(theirs)) AddMember(&function, ours, *member);
   }
   JsonTree chat_tool = NewObject();
@@ -239,11 +247,19 @@ ChatTools ReadTools(FieldReader& fields) {
   return tools;
 }
 
-void RefuseAbsent(FieldReader& fields) {
+// What this server has not, and what other APIs call fields of this one.
+void RefuseOthers(FieldReader& fields) {
+  RefuseAbsent(fields);
+  for (const auto& [theirs, ours] :
+       {std::pair("stop", "stop_sequences"), std::pair("max_completion_tokens", "max_tokens")}) {
+    fields.Refuse(theirs, absl::StrCat("is not known here; did you mean ", ours, "?"));
+  }
+  if (fields.Int("n").value_or(1) != 1) fields.Fail("n", "a message has one answer");
   fields.Refuse("container", "this server runs no code; leave it out");
   fields.Refuse("output_format", "this server does not constrain answers yet; leave it out");
   const JsonTree* servers = fields.Find("mcp_servers");
-  if (servers != nullptr && !servers->items.empty()) {
+  const bool is_empty = servers == nullptr || (servers->is_list() && servers->items.empty());
+  if (!is_empty) {
     fields.Fail("mcp_servers", "this server calls no others; let the client run the tools");
   }
 }
@@ -273,7 +289,7 @@ absl::StatusOr<MessagesRequest> ParseMessages(std::string_view body, const Model
   MessagesRequest request;
   MessagesFormat& format = request.format;
   Generation& asked = request.asked;
-  RefuseAbsent(fields);
+  RefuseOthers(fields);
   asked.names = &kMessagesNames;
   asked.model = fields.Text("model").value_or("");
   asked.request_id = asked_id.empty() ? absl::StrCat("msg_", RandomId()) : std::string(asked_id);
@@ -297,6 +313,7 @@ absl::StatusOr<MessagesRequest> ParseMessages(std::string_view body, const Model
 absl::StatusOr<Prompt> ParseCountTokens(std::string_view body) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
+  RefuseOthers(fields);
   ChatPrompt chat;
   FillChat(fields, &chat);
   FillTools(fields, ReadTools(fields), &chat);

@@ -117,7 +117,7 @@ class MessagesAnswer final : public AnswerWriter {
   // `answers` outlives the call.
   MessagesAnswer(HttpCallRef call, MessagesFormat format, const ModelAnswers* answers)
       : call_(std::move(call)), format_(std::move(format)), answers_(*answers) {
-    if (format_.streams) call_->KeepAlive(EventStreamHead(format_.id));
+    if (format_.streams) call_->KeepAlive(StreamHead());
   }
 
   void TakePrompt(absl::Span<const TokenId> prompt) override {
@@ -133,7 +133,7 @@ class MessagesAnswer final : public AnswerWriter {
       on_ready();
       return;
     }
-    if (!std::exchange(has_begun_, true)) call_->Begin(EventStreamHead(format_.id));
+    if (!std::exchange(has_begun_, true)) call_->Begin(StreamHead());
     call_->Send(std::move(events), on_ready);
   }
 
@@ -142,16 +142,28 @@ class MessagesAnswer final : public AnswerWriter {
     ended_.Update(status);
     if (!ended_.ok()) {
       HttpAnswer answer = ErrorAnswer(ended_);
+      answer.headers = WithRequestId(std::move(answer.headers));
       std::string event = absl::StrCat("event: error\ndata: ", answer.body, "\n\n");
       call_->EndWithError(std::move(answer), std::move(event), ended_.code());
     } else if (format_.streams) {
       call_->Finish(absl::StatusCode::kOk);
     } else {
-      call_->Answer({.body = MessageJson(), .headers = RequestIdHeader(format_.id)});
+      call_->Answer({.body = MessageJson(), .headers = WithRequestId(RequestIdHeader(format_.id))});
     }
   }
 
  private:
+  // By the name that Anthropic's clients read, too.
+  HeaderList WithRequestId(HeaderList headers) const {
+    for (auto& [name, id] : RequestIdHeader(format_.id)) headers.emplace_back("request-id", id);
+    return headers;
+  }
+  HttpAnswer StreamHead() const {
+    HttpAnswer head = EventStreamHead(format_.id);
+    head.headers = WithRequestId(std::move(head.headers));
+    return head;
+  }
+
   // The events of a stream.
   std::string Take(const AnswerPart& part) {
     if (const auto* started = std::get_if<Started>(&part)) return TakeStart(*started);
@@ -185,7 +197,7 @@ class MessagesAnswer final : public AnswerWriter {
     events += blocks_.Close();
     const auto* matched = std::get_if<std::string>(&finished.matched);
     if (finished.reason == FinishReason::kAbort) {
-      ended_ = absl::AbortedError("an operator ended the request");
+      ended_ = absl::CancelledError("an operator ended the request");
       return events;
     }
     stop_ =
@@ -222,17 +234,15 @@ class MessagesAnswer final : public AnswerWriter {
   absl::Status ended_;  // early
 };
 
-void Start(const ServingContext& context, const HttpCallRef& call, const std::string& body) {
-  absl::StatusOr<MessagesRequest> request =
-      ParseMessages(body, *context.model, *context.answers, call->asked_id());
-  if (!request.ok()) {
-    call->Fail(request.status());
-    return;
-  }
-  const bool is_asked_id = request->format.id == call->asked_id();
+absl::Status Start(const ServingContext& context, const HttpCallRef& call, Caller caller,
+                   const std::string& body) {
+  ASSIGN_OR_RETURN(MessagesRequest request,
+                   ParseMessages(body, *context.model, *context.answers, call->asked_id()));
+  caller.is_id_of_call = request.format.id == call->asked_id();
   context.generate->Start(
-      CallerOf(*call, is_asked_id), std::move(request->asked),
-      std::make_unique<MessagesAnswer>(call, std::move(request->format), context.answers));
+      std::move(caller), std::move(request.asked),
+      std::make_unique<MessagesAnswer>(call, std::move(request.format), context.answers));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> CountTokens(const ServingContext& context, const HttpCall& call,
@@ -246,10 +256,11 @@ absl::StatusOr<std::string> CountTokens(const ServingContext& context, const Htt
 }  // namespace
 
 std::vector<HttpRoute> MessagesRoutes(const ServingContext& context) {
-  return {GenerateRoute("/v1/messages", context,
-                        [context](const HttpCallRef& call, const std::string& body) {
-                          Start(context, call, body);
-                        }),
+  return {GenerateRoute(
+              "/v1/messages", context,
+              [context](const HttpCallRef& call, const Caller& caller, const std::string& body) {
+                return Start(context, call, caller, body);
+              }),
           ConvertRoute("/v1/messages/count_tokens", context,
                        [context](const HttpCall& call, const std::string& body) {
                          return CountTokens(context, call, body);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,22 +20,44 @@ namespace quire {
 template <typename Writer, typename Request, typename Convert>
 GrpcMethod MakeGenerateMethod(std::string path, const ServingContext& serving, Convert convert) {
   return {std::move(path), [handler = serving.generate, pool = serving.work_pool, convert](
-                               const GrpcCallRef& call, std::string bytes) {
-            const auto start = [handler, convert, call](const std::string& bytes) {
-              absl::StatusOr<Request> message = Parse<Request>(bytes);
-              if (!message.ok()) {
-                call->Fail(message.status());
+                               const GrpcCallRef& call, const std::string& bytes) {
+            std::optional<Caller> caller = Admit(handler, *call);
+            if (!caller.has_value()) return;
+            // Parsed here, so that a request that waits for the pool has its id meanwhile.
+            absl::StatusOr<Request> message = Parse<Request>(bytes);
+            if (message.ok() && bytes.size() > kMaxInlineBytes) {
+              auto lease = handler->Enter(*caller, message->request_id());
+              if (lease.ok()) {
+                caller->lease = *std::move(lease);
+              } else {
+                message = lease.status();
+              }
+            }
+            if (!message.ok()) {
+              RefuseCall(handler, *caller, *call, message.status());
+              return;
+            }
+            const size_t num_bytes = message->SpaceUsedLong();
+            auto request = std::make_shared<Request>(*std::move(message));
+            auto start = [handler, convert, call, caller = *std::move(caller),
+                          request](const absl::Status& status) {
+              if (!status.ok()) {
+                RefuseCall(handler, caller, *call, status);
                 return;
               }
-              auto writer = std::make_unique<Writer>(call, *message);
-              absl::StatusOr<Generation> asked = convert(*std::move(message));
+              auto writer = std::make_unique<Writer>(call, *request);
+              absl::StatusOr<Generation> asked = convert(std::move(*request));
               if (asked.ok()) {
-                handler->Start(CallerOf(*call), *std::move(asked), std::move(writer));
+                handler->Start(caller, *std::move(asked), std::move(writer));
               } else {
-                call->Fail(asked.status());
+                RefuseCall(handler, caller, *call, asked.status());
               }
             };
-            ReadGeneration(handler, pool, call, std::move(bytes), start);
+            if (bytes.size() <= kMaxInlineBytes) {
+              start(absl::OkStatus());
+            } else {
+              pool->Add({num_bytes, call->token(), call->cost(), std::move(start)});
+            }
           }};
 }
 

@@ -63,6 +63,9 @@ absl::StatusOr<JsonTree> ToMessageTree(v1::Message& message, const std::string& 
     AddMember(&tree, "content", TextTree(std::move(*message.mutable_content())));
   }
   for (size_t i = 0; i < extra.items.size(); ++i) {
+    if (extra.keys[i] == "role" && !extra.items[i].is_text()) {
+      return InvalidField(extra_field, "has a role that is no text");
+    }
     AddMember(&tree, std::move(extra.keys[i]), std::move(extra.items[i]));
   }
   return tree;
@@ -170,6 +173,9 @@ absl::StatusOr<Generation> ToGeneration(v1::GenerateRequest message) {
   asked.cache_salt = std::move(*message.mutable_cache_salt());
   if (message.has_truncate_prompt_tokens()) {
     asked.truncate_prompt_tokens = message.truncate_prompt_tokens();
+  }
+  if (!v1::TruncationSide_IsValid(message.truncation_side())) {
+    return InvalidField("truncation_side", absl::StrCat(message.truncation_side(), " is no side"));
   }
   asked.keeps_first_tokens = message.truncation_side() == v1::TRUNCATION_SIDE_RIGHT;
   return asked;

@@ -11,6 +11,8 @@ namespace quire {
 inline constexpr FieldNames kQuireNames = {
     .text = "text",
     .token_ids = "token_ids",
+    .tools = "messages.tools_json",
+    .template_kwargs = "messages.template_kwargs_json",
     .continue_final_message = "messages.continue_final_message",
     .answer_start = "messages.answer_start",
     .temperature = "sampling.temperature",

@@ -1,5 +1,6 @@
 #include "server/surfaces/openai/body_routes.h"
 
+#include <optional>
 #include <utility>
 
 #include "server/call/read_request.h"
@@ -16,13 +17,17 @@ HttpRoute BodyRoute(std::string path, const ServingContext& context,
   return {"POST", std::move(path), Role::kInference, std::move(handle)};
 }
 
-HttpRoute GenerateRoute(
-    std::string path, const ServingContext& context,
-    std::function<void(const HttpCallRef& call, const std::string& body)> work) {
-  auto handle = [generate = context.generate, pool = context.work_pool, work = std::move(work)](
+HttpRoute GenerateRoute(std::string path, const ServingContext& context, StartRequest start) {
+  auto handle = [handler = context.generate, pool = context.work_pool, start = std::move(start)](
                     const HttpCallRef& call, HttpRequest request) {
-    ReadGeneration(generate, pool, call, std::move(request.body),
-                   [call, &work](const std::string& body) { work(call, body); });
+    std::optional<Caller> caller = Admit(handler, *call);
+    if (!caller.has_value()) return;
+    ReadOrRefuse(pool, *call, std::move(request.body),
+                 [handler, call, caller = *std::move(caller), &start](const absl::Status& status,
+                                                                      const std::string& body) {
+                   const absl::Status begun = status.ok() ? start(call, caller, body) : status;
+                   if (!begun.ok()) RefuseCall(handler, caller, *call, begun);
+                 });
   };
   return {"POST", std::move(path), Role::kInference, std::move(handle)};
 }

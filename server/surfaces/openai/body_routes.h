@@ -15,9 +15,11 @@ namespace quire {
 HttpRoute BodyRoute(std::string path, const ServingContext& context,
                     std::function<void(const HttpCallRef& call, const std::string& body)> work);
 
-// The same for what generates: whom the engine has no room for is refused before the body is read.
-HttpRoute GenerateRoute(std::string path, const ServingContext& context,
-                        std::function<void(const HttpCallRef& call, const std::string& body)> work);
+// The same for what generates. Callers for whom the engine has no room are refused before the body
+// is read. `start` starts requests of the caller, or returns the error for which none begins.
+using StartRequest = std::function<absl::Status(const HttpCallRef& call, const Caller& caller,
+                                                const std::string& body)>;
+HttpRoute GenerateRoute(std::string path, const ServingContext& context, StartRequest start);
 
 // The same for what is answered at once with JSON.
 HttpRoute ConvertRoute(

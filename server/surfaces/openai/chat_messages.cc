@@ -31,23 +31,11 @@ const JsonTree* SaidBy(const JsonTree& part, const std::string& sent_type, std::
         std::tuple("thinking", "thinking", "thinking")}) {
     if (sent_type != sent) continue;
     *type = known;
-    for (size_t i = 0; i < part.keys.size(); ++i) {
+    for (size_t i = part.keys.size(); i-- > 0;) {  // null, too
       if (part.keys[i] == key) return &part.items[i];
     }
   }
   return nullptr;
-}
-
-// Clients send reasoning back under either name, templates read one of them.
-void AddReasoningAlias(JsonTree* message) {
-  for (const auto& [key, alias] :
-       {std::pair("reasoning", "reasoning_content"), std::pair("reasoning_content", "reasoning")}) {
-    const JsonTree* reasoning = message->Find(key);
-    if (reasoning == nullptr || message->Find(alias) != nullptr) continue;
-    JsonTree copy = *reasoning;
-    message->keys.push_back(alias);
-    message->items.push_back(std::move(copy));
-  }
 }
 
 JsonTree MessageOf(FieldReader& fields, const JsonTree& sent, const std::string& field,
@@ -69,7 +57,6 @@ JsonTree MessageOf(FieldReader& fields, const JsonTree& sent, const std::string&
       if (key == "tool_calls") DecodeArguments(&message.items.back(), num_values_left);
     }
   }
-  AddReasoningAlias(&message);
   return message;
 }
 
@@ -77,7 +64,7 @@ JsonTree MessageOf(FieldReader& fields, const JsonTree& sent, const std::string&
 
 void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts) {
   const JsonTree* sent_type = part.Find("type");
-  std::string type = "text";
+  std::string type = part.is_text() ? "text" : "";
   const JsonTree* said = &part;
   if (!part.is_text()) {
     if (sent_type == nullptr || !sent_type->is_text()) {
@@ -90,9 +77,9 @@ void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part
   if (said == nullptr || !said->is_text()) {
     const absl::string_view kind = MediaKindOf(sent_type->text);
     const std::string name = JsonString(sent_type->text);
-    fields.Fail(field, kind.empty()
-                           ? absl::StrCat("is no part of type text with a text: its type is ", name)
-                           : absl::StrCat("is of type ", name, "; ", WhyNoMedia(kind)));
+    fields.Fail(field, !type.empty()  ? absl::StrCat("is of type ", name, " without a text")
+                       : kind.empty() ? absl::StrCat("is no part of type text: its type is ", name)
+                                      : absl::StrCat("is of type ", name, "; ", WhyNoMedia(kind)));
     return;
   }
   parts->items.push_back(PartTree(type, said->text));

@@ -25,17 +25,7 @@ void CheckTool(FieldReader& fields, const JsonTree& tool, size_t index) {
   } else if (function == nullptr || !function->is_object()) {
     fields.Fail(field + ".function", "is missing, or no object with a name");
   } else {
-    FieldReader reader(*function, field + ".function.");
-    const std::string name = reader.Text("name").value_or("");
-    if (name.empty() || name.size() > kMaxFunctionNameBytes) {
-      reader.Fail("name", absl::StrCat("must have 1 .. ", kMaxFunctionNameBytes, " bytes"));
-    }
-    reader.Text("description");
-    const JsonTree* parameters = reader.Find("parameters");
-    if (parameters != nullptr && !parameters->is_object()) {
-      reader.Fail("parameters", "is not an object (JSON Schema)");
-    }
-    fields.Keep(reader.status());
+    CheckFunction(fields, *function, field + ".function.", "parameters");
   }
 }
 
@@ -48,14 +38,6 @@ ToolFunctions FunctionsOf(const JsonTree& tools) {
         parameters == nullptr ? ToolParameters() : ParametersOf(*parameters);
   }
   return functions;
-}
-
-// Whether there are tools that the model may call, all of them sound.
-bool HasTools(FieldReader& fields, const ChatTools& tools) {
-  if (tools.list.is_null()) return false;
-  if (!tools.list.is_list()) return fields.Fail("tools", "is not a list");
-  for (size_t i = 0; i < tools.list.items.size(); ++i) CheckTool(fields, tools.list.items[i], i);
-  return !tools.list.items.empty() && tools.choice.may_call && fields.status().ok();
 }
 
 // Templates of models that may reason or not leave it out then; the others do not look.
@@ -83,9 +65,10 @@ void ForceCall(FieldReader& fields, const ToolChoice& choice, const ModelAnswers
     fields.Fail(kChoice, absl::StrCat("cannot force a call of ", JsonString(function),
                                       "; its name must have letters, digits, _, - and . only"));
   } else if (!chat->add_generation_prompt) {
-    fields.Fail(kChoice,
-                "can force a call only where an answer begins: with "
-                "add_generation_prompt, without continue_final_message");
+    fields.Fail(
+        kChoice,
+        "can force a call only where a new answer begins; here the last message goes on, or "
+        "add_generation_prompt is false");
   } else {
     options->one_call |= !choice.function.empty();
     options->opening = answers.OpeningOfCall(function);
@@ -97,16 +80,41 @@ void ForceCall(FieldReader& fields, const ToolChoice& choice, const ModelAnswers
 
 }  // namespace
 
-ChatTools ReadChatTools(FieldReader& fields) {
+void CheckFunction(FieldReader& fields, const JsonTree& function, const std::string& prefix,
+                   const char* schema_key) {
+  FieldReader reader(function, prefix);
+  const std::string name = reader.Text("name").value_or("");
+  if (name.empty() || name.size() > kMaxFunctionNameBytes) {
+    reader.Fail("name", absl::StrCat("must have 1 .. ", kMaxFunctionNameBytes, " bytes"));
+  }
+  reader.Text("description");
+  const JsonTree* schema = reader.Find(schema_key);
+  if (schema != nullptr && !schema->is_object()) {
+    reader.Fail(schema_key, "is not an object (JSON Schema)");
+  }
+  fields.Keep(reader.status());
+}
+
+ChatTools ReadToolUse(FieldReader& fields) {
   ChatTools tools;
-  if (const JsonTree* list = fields.Find("tools")) tools.list = *list;
   tools.choice = ReadToolChoice(fields);
   tools.one_call = !fields.Bool("parallel_tool_calls").value_or(true);
   return tools;
 }
 
+ChatTools ReadChatTools(FieldReader& fields) {
+  ChatTools tools = ReadToolUse(fields);
+  const JsonTree* list = fields.Find("tools");
+  if (list == nullptr) return tools;
+  if (!list->is_list()) fields.Fail("tools", "is not a list");
+  for (size_t i = 0; i < list->items.size(); ++i) CheckTool(fields, list->items[i], i);
+  tools.list = *list;
+  return tools;
+}
+
 void FillTools(FieldReader& fields, const ChatTools& tools, ChatPrompt* chat) {
-  if (HasTools(fields, tools)) chat->tools = tools.list;
+  const bool has_tools = !tools.list.items.empty() && fields.status().ok();
+  if (has_tools && tools.choice.may_call) chat->tools = tools.list;
 }
 
 void FillTools(FieldReader& fields, const ChatTools& tools, const ModelAnswers& answers,

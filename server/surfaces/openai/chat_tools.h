@@ -2,6 +2,8 @@
 // answer. Pure functions; any thread. What is wrong is the reader's status.
 #pragma once
 
+#include <string>
+
 #include "server/request/generation.h"
 #include "server/surfaces/openai/field_reader.h"
 #include "server/surfaces/openai/tool_choice.h"
@@ -11,13 +13,20 @@
 namespace quire {
 
 struct ChatTools {
-  JsonTree list;  // as chats write tools; null: none were sent
-  ToolChoice choice;
+  JsonTree list = {};  // as chats write tools, each of them sound; null: none were sent
+  ToolChoice choice = {};
   bool one_call = false;  // at most
 };
 
 // tools, tool_choice and parallel_tool_calls, as chats write them.
 ChatTools ReadChatTools(FieldReader& fields);
+// All but the tools.
+ChatTools ReadToolUse(FieldReader& fields);
+
+// Checks a function's name and description, and its parameters, which are called `schema_key`.
+// `prefix` begins the names of its fields.
+void CheckFunction(FieldReader& fields, const JsonTree& function, const std::string& prefix,
+                   const char* schema_key);
 
 // Shows the template the tools that the model may call.
 void FillTools(FieldReader& fields, const ChatTools& tools, ChatPrompt* chat);

@@ -16,7 +16,8 @@ namespace {
 constexpr char kNoStructure[] =
     "this server does not constrain answers yet; leave it out, or ask for text";
 
-// What no surface has, whatever the prompt.
+}  // namespace
+
 void RefuseAbsent(FieldReader& fields) {
   for (const char* key :
        {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_decoding_backend",
@@ -37,6 +38,8 @@ void RefuseAbsent(FieldReader& fields) {
     fields.Refuse(key, "is not supported by this server; leave it out");
   }
 }
+
+namespace {
 
 // What other servers call fields of ours: without effect they would do silently without.
 void RefuseOtherNames(FieldReader& fields) {
@@ -93,8 +96,7 @@ absl::StatusOr<JsonTree> ParseBody(std::string_view body) {
   size_t num_values_left = kMaxJsonValues;
   absl::StatusOr<JsonTree> tree = ParseJsonTree(body, &num_values_left);
   if (!tree.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the body is no JSON: ", tree.status().message()));
+    return absl::InvalidArgumentError(absl::StrCat("the body: ", tree.status().message()));
   }
   if (!tree->is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   return tree;

@@ -17,6 +17,9 @@ namespace quire {
 // The body of a request, which must be an object.
 absl::StatusOr<JsonTree> ParseBody(std::string_view body);
 
+// What no surface has, whatever the prompt.
+void RefuseAbsent(FieldReader& fields);
+
 // All but the prompt, how many tokens, and how the answer looks. A request that brings no id gets
 // one with this beginning.
 Generation FillCommon(FieldReader& fields, absl::string_view id_prefix, absl::string_view asked_id);

@@ -1,7 +1,9 @@
 #include "server/surfaces/openai/field_reader.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "server/request/field_error.h"
 
@@ -34,10 +36,12 @@ void FieldReader::RefuseUnlessFalse(absl::string_view key, absl::string_view sen
 
 std::vector<std::string> FieldReader::Unread() const {
   std::vector<std::string> unread;
-  for (const std::string& key : object_.keys) {
-    const JsonTree* member = object_.Find(key);
-    if (member != nullptr && !is_read_[IndexOf(*member)]) unread.push_back(key);
+  absl::flat_hash_set<absl::string_view> seen;  // of equal names the last counts
+  for (size_t i = object_.keys.size(); i-- > 0;) {
+    if (!seen.insert(object_.keys[i]).second) continue;
+    if (!is_read_[i] && !object_.items[i].is_null()) unread.push_back(object_.keys[i]);
   }
+  std::reverse(unread.begin(), unread.end());
   return unread;
 }
 

@@ -33,7 +33,8 @@ absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
   return absl::OkStatus();
 }
 
-void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequest request) {
+void StartAll(const ServingContext& context, const HttpCallRef& call, Caller caller,
+              OpenAiRequest request) {
   OpenAiFormat format = std::move(request.format);
   std::vector<Generation> all = GenerationsOf(std::move(request));
   const size_t num = all.size();
@@ -42,31 +43,28 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
   for (size_t i = 0; i < num; ++i) {
     tokens.push_back(num == 1 ? call->token() : std::make_shared<CancelToken>());
   }
-  const bool is_asked_id = format.id == call->asked_id();
+  caller.is_id_of_call = format.id == call->asked_id();
   auto answer = std::make_shared<OpenAiAnswer>(call, std::move(format), context.answers, tokens);
   std::vector<ListedRequest> list;
   list.reserve(num);
   for (size_t i = 0; i < num; ++i) {
     list.push_back({std::move(all[i]), tokens[i], answer->NewWriter(i)});
   }
-  context.generate->StartAll(CallerOf(*call, is_asked_id), std::move(list));
+  context.generate->StartAll(std::move(caller), std::move(list));
 }
 
 template <typename Parse>
 HttpRoute AnswerRoute(std::string path, const ServingContext& context, Parse parse) {
   return GenerateRoute(
-      std::move(path), context, [context, parse](const HttpCallRef& call, const std::string& body) {
-        absl::StatusOr<OpenAiRequest> request = parse(body, *context.model, call->asked_id());
-        absl::Status status = request.status();
-        if (status.ok()) {
-          status = context.generate->CheckRoom(*call->principal(), request->num_continuations());
-        }
-        if (status.ok()) status = FillEchoes(context, &*request);
-        if (status.ok()) {
-          StartAll(context, call, *std::move(request));
-        } else {
-          call->Fail(status);
-        }
+      std::move(path), context,
+      [context, parse](const HttpCallRef& call, const Caller& caller,
+                       const std::string& body) -> absl::Status {
+        ASSIGN_OR_RETURN(OpenAiRequest request, parse(body, *context.model, call->asked_id()));
+        RETURN_IF_ERROR(
+            context.generate->CheckRoom(*call->principal(), request.num_continuations()));
+        RETURN_IF_ERROR(FillEchoes(context, &request));
+        StartAll(context, call, caller, std::move(request));
+        return absl::OkStatus();
       });
 }
 

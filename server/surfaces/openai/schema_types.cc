@@ -15,6 +15,8 @@ namespace {
 constexpr int kMaxDepth = 32;
 // Schemas looked at for one function: references can make few bytes many.
 constexpr int kMaxLooks = 10'000;
+// Looking for one among so many names counts as a look.
+constexpr size_t kNamesPerLook = 64;
 
 // Nothing was said of the type.
 constexpr JsonTypes kUnsaid = 0;
@@ -68,7 +70,7 @@ class SchemaReader {
 
  private:
   bool Look(int depth) { return depth < kMaxDepth && ++num_looks_ < kMaxLooks; }
-  const JsonTree* Referred(const JsonTree& reference) const;
+  const JsonTree* Referred(const JsonTree& reference);
   // One of these holds.
   JsonTypes TypesOfAny(const JsonTree& schemas, int depth);
   JsonTypes TypesOfAll(const JsonTree& schemas, int depth);
@@ -79,7 +81,7 @@ class SchemaReader {
 };
 
 // What "#/$defs/Place" names; null where it is not in the schema.
-const JsonTree* SchemaReader::Referred(const JsonTree& reference) const {
+const JsonTree* SchemaReader::Referred(const JsonTree& reference) {
   if (!reference.is_text() || (reference.text != "#" && !reference.text.starts_with("#/"))) {
     return nullptr;
   }
@@ -88,6 +90,7 @@ const JsonTree* SchemaReader::Referred(const JsonTree& reference) const {
   for (const absl::string_view part : absl::StrSplit(reference.text.substr(2), '/')) {
     const std::string key =
         absl::StrReplaceAll(part, {{"~1", "/"}, {"~0", "~"}, {"%24", "$"}, {"%20", " "}});
+    num_looks_ += static_cast<int>(found->keys.size() / kNamesPerLook);
     found = found->is_object() ? found->Find(key) : nullptr;
     if (found == nullptr) return nullptr;
   }

@@ -17,17 +17,15 @@ namespace quire {
 
 namespace {
 
-void Start(const ServingContext& context, const HttpCallRef& call, const std::string& body) {
-  absl::StatusOr<ResponsesRequest> request =
-      ParseResponses(body, *context.model, *context.answers, call->asked_id());
-  if (!request.ok()) {
-    call->Fail(request.status());
-    return;
-  }
-  const bool is_asked_id = request->format.id == call->asked_id();
+absl::Status Start(const ServingContext& context, const HttpCallRef& call, Caller caller,
+                   const std::string& body) {
+  ASSIGN_OR_RETURN(ResponsesRequest request,
+                   ParseResponses(body, *context.model, *context.answers, call->asked_id()));
+  caller.is_id_of_call = request.format.id == call->asked_id();
   context.generate->Start(
-      CallerOf(*call, is_asked_id), std::move(request->asked),
-      std::make_unique<ResponsesAnswer>(call, std::move(request->format), context.answers));
+      std::move(caller), std::move(request.asked),
+      std::make_unique<ResponsesAnswer>(call, std::move(request.format), context.answers));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> CountTokens(const ServingContext& context, const HttpCall& call,
@@ -55,7 +53,9 @@ std::vector<HttpRoute> ResponsesRoutes(const ServingContext& context) {
   std::vector<HttpRoute> routes;
   routes.push_back(GenerateRoute(
       "/v1/responses", context,
-      [context](const HttpCallRef& call, const std::string& body) { Start(context, call, body); }));
+      [context](const HttpCallRef& call, const Caller& caller, const std::string& body) {
+        return Start(context, call, caller, body);
+      }));
   routes.push_back(ConvertRoute("/v1/responses/input_tokens", context,
                                 [context](const HttpCall& call, const std::string& body) {
                                   return CountTokens(context, call, body);

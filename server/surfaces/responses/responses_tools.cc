@@ -50,7 +50,7 @@ class ToolsReader {
     ResponsesTools tools;
     tools.json = absl::StrCat("[", json_, "]");
     tools.namespaced = std::move(namespaced_);
-    tools.chat = ReadChatTools(fields_);
+    tools.chat = ReadToolUse(fields_);
     tools.chat.list = std::move(chat_);
     return tools;
   }
@@ -85,6 +85,7 @@ class ToolsReader {
       fields_.Fail(field + ".name", "is missing");
       return;
     }
+    CheckFunction(fields_, tool, field + ".", "parameters");
     if (!name_space.empty()) {
       const std::string both = absl::StrCat(name_space, "__", name->text);
       namespaced_[both] = {name_space, name->text};

@@ -376,6 +376,7 @@ void MessageForms::AddReasoning(const Dict& message, bool has_calls, Dict* adapt
     const Value* reasoning = FindNotNone(message, key);
     if (reasoning == nullptr) continue;
     adapted->Set(UserText("reasoning_content"), *reasoning);
+    adapted->Set(UserText("reasoning"), *reasoning);
     const Value* content = FindNotNone(message, "content");
     const bool is_beside_calls = has_calls && content != nullptr && jinja::IsTrue(*content);
     if (message.Find(std::string_view("thinking")) == nullptr &&

@@ -163,7 +163,7 @@ TEST(GateTest, AKeyCountsBeforeACertificate) {
   EXPECT_THAT(name({.bearer_token = "the-key-of-nobody", .certificate_name = "web.example"}),
               HasSubstr("none of this server's"));
   EXPECT_THAT(name({.certificate_name = "ops.example"}), HasSubstr("\"ops\" does not have"));
-  EXPECT_THAT(name({}), HasSubstr("\"Bearer KEY\", or connect by TLS with a client certificate"));
+  EXPECT_THAT(name({}), HasSubstr("or in x-api-key, or connect by TLS with a client certificate"));
 }
 
 TEST(GateTest, ClientCertificatesAloneCloseTheDoorToo) {

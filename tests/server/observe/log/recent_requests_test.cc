@@ -91,9 +91,10 @@ TEST(RecentRequestsTest, LongNamesAreCut) {
 }
 
 TEST(RecentRequestsTest, EveryWayToGenerateHasASurface) {
-  for (const char* method : {"/v1/completions", "/v1/chat/completions"}) {
+  for (const char* method : {"/v1/completions", "/v1/chat/completions", "/v1/responses"}) {
     EXPECT_EQ(SurfaceOf(method), "openai") << method;
   }
+  EXPECT_EQ(SurfaceOf("/v1/messages"), "anthropic");
   for (const char* method : {"/quire.v1.Inference/Generate", "/quire.v1.Inference/GenerateOnce"}) {
     EXPECT_EQ(SurfaceOf(method), "quire.v1") << method;
   }

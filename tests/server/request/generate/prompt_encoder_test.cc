@@ -177,7 +177,7 @@ TEST_F(PromptEncoderTest, ManyIdsAreManyValuesOfAChat) {
   chat.template_kwargs.items[0].ids.resize(kMaxJsonValues);
   const absl::Status status = EncodeError(Prompt(chat), nullptr);
   EXPECT_THAT(std::string(status.message()), HasSubstr("more than 65536 values"));
-  EXPECT_EQ(FieldOf(status), "messages");
+  EXPECT_EQ(FieldOf(status), "messages.template_kwargs_json");
 }
 
 TEST_F(PromptEncoderTest, TokensAndBack) {
