@@ -51,8 +51,9 @@ void ReadRequest(WorkPool* pool, const std::shared_ptr<Call>& call, std::string 
 
 // Ends a call whose request does not begin.
 inline void RefuseCall(GenerateHandler* handler, const Caller& caller, Call& call,
-                       const absl::Status& status) {
-  handler->Refuse(caller, status);
+                       const absl::Status& status,
+                       std::optional<RefusalReason> reason = std::nullopt) {
+  handler->Refuse(caller, status, reason);
   call.Fail(WithRetryPushback(status));
 }
 

@@ -28,8 +28,15 @@ absl::StatusOr<std::shared_ptr<RequestRegistry::Lease>> GenerateHandler::Enter(
   return std::make_shared<RequestRegistry::Lease>(std::move(lease));
 }
 
-void GenerateHandler::Refuse(const Caller& caller, const absl::Status& status) {
-  parts_.metrics->CountRefusal(RefusalOf(status.code()));
+// What a principal may have at a time is all that can be exhausted so early.
+RefusalReason GenerateHandler::ReasonOfCheck(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? RefusalReason::kPrincipalLimit
+                                           : RefusalOf(status.code());
+}
+
+void GenerateHandler::Refuse(const Caller& caller, const absl::Status& status,
+                             std::optional<RefusalReason> reason) {
+  parts_.metrics->CountRefusal(reason.value_or(RefusalOf(status.code())));
   if (caller.lease != nullptr) *caller.lease = {};
   if (parts_.exporter == nullptr) return;
   if (const RecordedTrace trace = parts_.exporter->Record(caller.trace, caller.arrived)) {
@@ -62,10 +69,7 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
   }
   if (caller.lease != nullptr) batch.requests.front().lease = std::move(*caller.lease);
   if (const absl::Status checked = CheckAll(batch); !checked.ok()) {
-    // What a principal may have at a time is all that can be exhausted so early.
-    Refuse(batch, WithRetryPushback(checked),
-           absl::IsResourceExhausted(checked) ? std::optional(RefusalReason::kPrincipalLimit)
-                                              : std::nullopt);
+    Refuse(batch, WithRetryPushback(checked), ReasonOfCheck(checked));
     return;
   }
   absl::Status status = Tokenize(batch);

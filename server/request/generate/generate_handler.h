@@ -76,8 +76,12 @@ class GenerateHandler {
                                                                 const std::string& request_id);
 
   // A request ends before it is one, with this error: counted and traced as those that Start
-  // refuses are. Its id is free again.
-  void Refuse(const Caller& caller, const absl::Status& status);
+  // refuses are. Its id is free again. Without a reason it is the status's.
+  void Refuse(const Caller& caller, const absl::Status& status,
+              std::optional<RefusalReason> reason = std::nullopt);
+
+  // Why a request whose check or entry ends with this error is refused.
+  static RefusalReason ReasonOfCheck(const absl::Status& status);
 
   // Starts a request: tokenizes its prompt on this thread (see ReadRequest in server/call/). Its
   // answer goes to `writer`, which is ended exactly once, perhaps before this returns.

@@ -150,8 +150,8 @@ void FillVariables(FieldReader& fields, ChatPrompt* chat) {
   if (const JsonTree* thinking = fields.Find("thinking")) {
     FieldReader reader(*thinking, "thinking.");
     const std::string type = reader.Text("type").value_or("");
-    if (type != "enabled" && type != "adaptive" && type != "disabled") {
-      reader.Fail("type", "is none of enabled, adaptive and disabled");
+    if (type != "enabled" && type != "adaptive" && type != "between_tools" && type != "disabled") {
+      reader.Fail("type", "is none of enabled, adaptive, between_tools and disabled");
     }
     AddMember(&chat->template_kwargs, "enable_thinking", BoolTree(type != "disabled"));
     fields.Keep(reader.status());

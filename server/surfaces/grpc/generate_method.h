@@ -25,17 +25,18 @@ GrpcMethod MakeGenerateMethod(std::string path, const ServingContext& serving, C
             if (!caller.has_value()) return;
             // Parsed here, so that a request that waits for the pool has its id meanwhile.
             absl::StatusOr<Request> message = Parse<Request>(bytes);
-            if (message.ok() && bytes.size() > kMaxInlineBytes) {
-              auto lease = handler->Enter(*caller, message->request_id());
-              if (lease.ok()) {
-                caller->lease = *std::move(lease);
-              } else {
-                message = lease.status();
-              }
-            }
             if (!message.ok()) {
               RefuseCall(handler, *caller, *call, message.status());
               return;
+            }
+            if (bytes.size() > kMaxInlineBytes) {
+              auto lease = handler->Enter(*caller, message->request_id());
+              if (!lease.ok()) {
+                RefuseCall(handler, *caller, *call, lease.status(),
+                           GenerateHandler::ReasonOfCheck(lease.status()));
+                return;
+              }
+              caller->lease = *std::move(lease);
             }
             const size_t num_bytes = message->SpaceUsedLong();
             auto request = std::make_shared<Request>(*std::move(message));
