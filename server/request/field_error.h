@@ -10,8 +10,8 @@
 
 namespace quire {
 
-// `status`, which is not OK, with the field it is about, by the name that the request's surface has
-// for it (field_names.h): "sampling.temperature", "messages[3].role".
+// `status`, which is not OK, with the field that it is about. The field has the name that the
+// request's surface uses (field_names.h): "sampling.temperature", "messages[3].role".
 absl::Status InField(absl::string_view field, absl::Status status);
 
 // INVALID_ARGUMENT for the value of `field`.

@@ -1,6 +1,6 @@
-// Security: what the settings say about who may use the server, opened once at start. Its own
-// thread, "quire-files", follows the files of keys and certificates, whose disk may be slow or
-// away: a change counts within a second. Any thread after that.
+// Security: the settings' rules about who may use the server, opened once at start. Its own thread,
+// "quire-files", follows the files of keys and certificates, because their disk may be slow or
+// away. A change counts within a second. Any thread after that.
 #pragma once
 
 #include <memory>
@@ -51,10 +51,10 @@ class Security {
   MonotonicCondVar news_;
   bool reload_asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread follower_;  // where there are files to follow
+  std::thread follower_;  // only if there are files to follow
 };
 
-// What an operator may not expect of these settings, a sentence each, for the log.
+// Facts about these settings that an operator may not expect, a sentence each, for the log.
 std::vector<std::string> SecurityWarnings(const Settings& settings);
 
 }  // namespace quire

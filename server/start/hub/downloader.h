@@ -1,6 +1,6 @@
-// Fills a snapshot of the cache: several connections, each with one part of one file at a time.
-// A file is locked while it is made, so that of several processes one downloads it and the others
-// wait; what an ended process has left is gone on with.
+// Fills a snapshot of the cache over several connections, each with one part of one file at a time.
+// A file is locked while it is made, so that only one of several processes downloads it and the
+// others wait. A download that an ended process has left is continued.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // HTTP as the hub needs it, on libcurl: one request at a time, connections kept between them. The
-// token goes to the endpoint's host and port alone, never along with a redirect to another.
+// token goes only to the endpoint's host and port, never along with a redirect to another.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ using CURL = void;  // as in curl/curl.h
 namespace quire {
 
 struct HubResponse {
-  // What went wrong below HTTP: no route, a cut connection, a stall. Empty: nothing did.
+  // The failure below HTTP: no route, a cut connection, a stall. Empty: there was none.
   std::string error;
   bool bad_certificate = false;
   bool too_large = false;                      // the answer exceeds max_body_bytes
@@ -62,8 +62,8 @@ class HttpClient {
 // The waits between attempts at the same thing: 0.5, 1, 2, 4 s, or what Retry-After asks for.
 class Retries {
  public:
-  // How long to wait before the next attempt; nothing when it would end in the same way, when this
-  // was the fifth failure in a row, or when the hub asks for more than two minutes.
+  // How long to wait before the next attempt. Nothing when that attempt would end in the same way,
+  // when this was the fifth failure in a row, or when the hub asks for more than two minutes.
   std::optional<absl::Duration> NextWait(const HubResponse& response);
 
   // Something went well since.

@@ -1,4 +1,4 @@
-// What the engine is told of the settings. Plain functions; any thread.
+// The settings as the engine gets them. Plain functions; any thread.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace quire {
 // CPU.
 DeviceKind ServingDevice(const Settings& settings);
 
-// What the engine is told. `model_folder` replaces an empty `settings.model`.
+// The engine's configuration. `model_folder` replaces an empty `settings.model`.
 EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_folder);
 
 }  // namespace quire

@@ -15,10 +15,10 @@
 
 namespace quire {
 
-// --plan: print what a start would find room for, and end.
+// --plan: print how much a start would find room for, and end.
 struct PlanRequest {
   bool as_json = false;
-  int64_t memory_bytes = 0;  // of the device; 0: what the one that is here has
+  int64_t memory_bytes = 0;  // of the device; 0: the memory of this machine's device
 };
 
 struct CommandLine {
@@ -42,7 +42,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
 // This process's variables as NAME=VALUE.
 std::vector<std::string> ProcessEnvironment();
 
-// Applies the variables QUIRE_... but QUIRE_CONFIG.
+// Applies the variables QUIRE_..., except QUIRE_CONFIG.
 absl::Status ApplyEnvironment(const std::vector<std::string>& environment, CommandLine* result);
 
 // Applies the text of a JSON configuration, whose keys are the flags with underscores.

@@ -1,6 +1,6 @@
-// DroppedFields: which members of requests nobody has read, told in the log: whoever misspells a
-// field finds it there. Each name once and not endlessly many, so that no client can fill the log.
-// Any thread.
+// DroppedFields: which members of requests nobody has read, told in the log, where a client that
+// misspells a field finds it. Each name comes once, and their number is bounded, so that no client
+// can fill the log. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ class DroppedFields {
  public:
   static constexpr size_t kMaxNames = 64;
 
-  // The one of the process.
+  // The only one in the process.
   static DroppedFields& Log();
 
-  // Of an object that has been read. One line for what is new in it; empty if nothing is.
+  // The line for an object that has been read: what is new in it; empty if nothing is.
   std::string LineFor(const FieldReader& fields);
   // The same, into the log.
   void Tell(const FieldReader& fields);

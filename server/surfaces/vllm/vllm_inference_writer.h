@@ -1,4 +1,5 @@
-// An answer as vllm.GenerateResponse on one call: each part a message of a stream, or all in one.
+// An answer as vllm.GenerateResponse on one call: each part is a message of a stream, or all are in
+// one.
 #pragma once
 
 #include <functional>

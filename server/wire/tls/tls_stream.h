@@ -1,6 +1,6 @@
-// TlsStream: TLS on one connection that does not block. No call waits, and none
-// throws away what it was given; each says what to wait for. One thread at a time. The process
-// ignores SIGPIPE.
+// TlsStream: TLS on one connection that does not block. No call waits, and none throws away the
+// bytes that it was given; each says what to wait for. One thread at a time. The process ignores
+// SIGPIPE.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -31,10 +31,10 @@ struct TlsIo {
 
 class TlsStream {
  public:
-  // `fd` is the caller's, who closes it after this is gone; non-blocking. `context` is kept for as
-  // long as this lives. Null when OpenSSL finds no memory.
+  // The caller owns `fd`, which is non-blocking, and closes it after this is gone. `context` is
+  // kept for as long as this lives. Null when OpenSSL finds no memory.
   static std::unique_ptr<TlsStream> New(SSL_CTX* context, int fd);
-  // The same as a client of `host`, whose certificate has to be for that name or address.
+  // The same as a client of `host`: the server's certificate must be for that name or address.
   // `protocol` is offered, as TLS names it: "h2".
   static std::unique_ptr<TlsStream> NewClient(SSL_CTX* context, int fd, const std::string& host,
                                               std::string_view protocol);

@@ -51,8 +51,8 @@ class TokenModel {
   virtual ~TokenModel() = default;
 
   // Appends the ids of `piece` (valid UTF-8, not empty) to `ids`. Text that the vocabulary cannot
-  // spell becomes unknown tokens, or nothing where the model has none. Where the scratch's fuel
-  // ends within the piece, so do the ids.
+  // spell becomes unknown tokens, or nothing if the model has none. If the scratch's fuel ends
+  // within the piece, the ids end there, too.
   virtual void Encode(std::string_view piece, ModelScratch* scratch,
                       std::vector<TokenId>* ids) const = 0;
 };

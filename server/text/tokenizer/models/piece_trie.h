@@ -49,7 +49,7 @@ class PieceTrie {
   };
   static constexpr uint32_t kRoot = 0;
 
-  // The root, which is no child, where there is none.
+  // The root, which is nobody's child, if there is none.
   uint32_t Child(uint32_t node, char label) const {
     if (node == kRoot) return root_children_[static_cast<uint8_t>(label)];
     const Node& parent = nodes_[node];

@@ -36,7 +36,7 @@ class Scope {
   absl::flat_hash_map<std::string_view, Value> variables_;
 };
 
-// Where a statement runs: what it may spend, what it sees, where it prints.
+// The place where a statement runs: the budget, the variables, and the output.
 struct Context {
   Runtime& runtime;
   std::shared_ptr<Scope> scope;

@@ -18,8 +18,8 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> keyword;
 };
 
-// Arguments in the order of the parameters; null where the caller gave none. Points into the
-// Arguments.
+// Arguments in the order of the parameters; null for those that the caller did not give. Points
+// into the Arguments.
 class BoundArguments {
  public:
   // Error if there are too many, an unknown name, one given twice, or one of the first
