@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// What a call shows of its caller. Views into the call's own memory.
+// The credentials that a call shows of its caller. Views into the call's own memory.
 struct Credentials {
   std::optional<absl::string_view> bearer_token = {};      // of authorization or x-api-key
   std::optional<absl::string_view> certificate_name = {};  // of a certificate that TLS has verified

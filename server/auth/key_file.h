@@ -37,7 +37,7 @@ class KeyFile {
   // Held while the file is read; callers go on with the keys there are.
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   FileStamp stamp_ ABSL_GUARDED_BY(reload_mutex_);        // of the last reading, good or not
-  Sha256 digest_ ABSL_GUARDED_BY(reload_mutex_) = {};     // of what the last reading read
+  Sha256 digest_ ABSL_GUARDED_BY(reload_mutex_) = {};     // digest of the last reading
   std::string complaint_ ABSL_GUARDED_BY(reload_mutex_);  // what is wrong with it, if anything
 
   absl::Mutex mutex_;

@@ -49,9 +49,9 @@ class CallCost {
   explicit CallCost(std::shared_ptr<TimeAccount> account) : account_(std::move(account)) {}
 
   TimeAccount& account() { return *account_; }
-  // Charges the account with what the call took.
+  // Charges the account with the call's time.
   void Charge(double seconds);
-  // The same for what is charged already.
+  // The same for time that is charged already.
   void Note(double seconds);
   // The client has taken an answer: gives back everything, also what is charged later, and
   // `seconds` that were charged to no call.

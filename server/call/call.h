@@ -55,8 +55,8 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   void Run(EventLoop::Work work) { loop_.Post(std::move(work)); }
   // Ends the call with an error that the client is told; any thread.
   virtual void Fail(const absl::Status& status) = 0;
-  // Tells the access log about the request, beside what the call knows itself; any thread, before
-  // the call's end.
+  // Tells the access log about the request, beside the values that the call itself knows; any
+  // thread, before the call's end.
   void SetAccess(AccessEntry entry);
 
   Body ReadBody(absl::Span<char> buffer, size_t* num_bytes) final;
@@ -158,7 +158,7 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   size_t num_read_ = 0;  // bytes of the answer that are on their way
   size_t num_read_at_timer_ = 0;
   size_t num_received_ = 0;  // bytes of the request
-  size_t num_unserved_ = 0;  // those since the last part of the answer
+  size_t num_unserved_ = 0;  // bytes of it since the last part of the answer
   const absl::Time begin_;
   absl::StatusCode status_ = absl::StatusCode::kCancelled;  // unless the call ends otherwise
   AccessEntry access_;

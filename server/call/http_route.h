@@ -21,7 +21,7 @@ struct HttpRequest {
   RequestHead head;
   std::string path;   // without the '?' and what follows it
   std::string query;  // what follows the '?'
-  std::string rest;   // what the '*' of the route's path stands for, decoded
+  std::string rest;   // the part for which the '*' of the route's path stands, decoded
   std::string body;
 };
 

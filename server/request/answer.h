@@ -37,7 +37,7 @@ struct Started {
   int32_t index = 0;  // of the continuation
   std::string request_id = {};
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;                      // those found in the prefix cache
+  int64_t cached_tokens = 0;  // prompt tokens that were found in the prefix cache
   std::vector<AnswerToken> prompt_logprobs = {};  // of continuation 0
   std::vector<TokenId> prompt_token_ids = {};     // likewise, if asked for
 };

@@ -19,7 +19,7 @@ namespace quire {
 struct TextPrompt {
   std::string text;
   bool add_special_tokens = true;    // those that begin and end a sequence
-  bool parse_special_tokens = true;  // where the text spells one
+  bool parse_special_tokens = true;  // if the text spells one
 };
 
 using TokenIdsPrompt = std::vector<uint32_t>;

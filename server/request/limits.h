@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// A whole request in bytes: what the server reads before it can check anything.
+// A whole request in bytes: the server reads this much before it can check anything.
 inline constexpr size_t kMaxRequestBytes = size_t{4} << 20;
 
 // Kept for as long as the request runs, and repeated in logs and answers.

@@ -23,7 +23,7 @@ absl::StatusOr<GenerationJob> ConvertParameters(const Generation& asked, const M
 // The flow whose share of the server a request of `principal` takes.
 RequestFlow FlowOf(const Principal& principal);
 
-// Checks what the request asks for against what `principal` may, and makes its prefix cache entries
+// Checks that `principal` may have what the request asks for, and makes its prefix cache entries
 // and its share of the server the principal's own.
 absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job);
 

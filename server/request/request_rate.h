@@ -20,7 +20,7 @@ class RequestRates {
 
  private:
   struct Savings {
-    double requests;  // what may begin at once
+    double requests;  // how many may begin at once
     absl::Time as_of;
     int64_t per_minute;
 

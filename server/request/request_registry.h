@@ -1,6 +1,6 @@
 // RequestRegistry: the requests that are running, by principal and request_id, which is unique
-// among its principal's. Limits how many of them a principal has, and how many it begins.
-// Admin.Abort looks here; draining waits here for the last one to end. Any thread.
+// among the requests of its principal. Limits how many requests a principal has, and how many it
+// begins. Admin.Abort looks here; draining waits here for the last one to end. Any thread.
 #pragma once
 
 #include <memory>

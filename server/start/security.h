@@ -24,7 +24,7 @@ class Security {
   // Reads the key file and the certificates. INVALID_ARGUMENT, beginning with the flag to change.
   static absl::StatusOr<std::unique_ptr<Security>> Open(const Settings& settings);
 
-  // Who may call what.
+  // The rules about who may call which method.
   const Gate& gate() const { return gate_; }
   // TLS for new connections; null without it.
   TlsContext* tls() const { return tls_.get(); }

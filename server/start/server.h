@@ -45,7 +45,7 @@ class Server {
   void SetDead();
   // Waits until no request runs; false when the deadline came first.
   bool WaitUntilDrained(absl::Time deadline);
-  // Ends what still runs with this status, whether the engine still answers or not.
+  // Ends the requests that still run with this status, whether the engine still answers or not.
   void EndStreams(const absl::Status& status);
   // Waits until every client has the end of its calls, or for the deadline. Then closes the port
   // and all connections, so that a client that still calls gets UNAVAILABLE.

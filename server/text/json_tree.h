@@ -32,9 +32,9 @@ struct JsonTree {
   Kind kind = Kind::kNull;
   int64_t integer = 0;                 // kInteger, and kBool as 0 or 1
   double number = 0;                   // kInteger and kFloat
-  std::string text = {};               // kText; of kFloat, how it was written
+  std::string text = {};               // kText; for kFloat, how it was written
   std::vector<JsonTree> items = {};    // of a list, or an object's values
-  std::vector<std::string> keys = {};  // of the object's values; of equal ones the last counts
+  std::vector<std::string> keys = {};  // of the object's values; the last of equal ones counts
   std::vector<uint32_t> ids = {};      // of kIds
 
   bool is_null() const { return kind == Kind::kNull; }

@@ -24,8 +24,8 @@ struct AccessEntry {
 
   // Only for a request that the engine has accepted.
   std::optional<int64_t> prompt_tokens;
-  std::optional<int64_t> cached_tokens;     // of them, found in the prefix cache
-  std::optional<int64_t> generated_tokens;  // of all continuations
+  std::optional<int64_t> cached_tokens;     // prompt tokens that were found in the prefix cache
+  std::optional<int64_t> generated_tokens;  // in all continuations
   // These belong to the continuation that ended last.
   std::string finish_reason;  // "stop", "length", "abort"
   std::optional<double> queue_ms;

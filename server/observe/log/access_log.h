@@ -34,7 +34,7 @@ class AccessLog {
   explicit AccessLog(LogFormat format);
   // Gives each line, without its end, to `write`, on the log's thread.
   AccessLog(LogFormat format, std::function<void(const std::string& line)> write);
-  // Writes what waits.
+  // Writes the entries that wait.
   ~AccessLog();
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;

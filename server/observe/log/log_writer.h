@@ -68,7 +68,7 @@ class LogWriter {
   MonotonicCondVar news_;  // for the thread
   MonotonicCondVar flushed_;
   std::deque<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
-  size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;     // of them
+  size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;     // bytes in waiting_
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;  // a piece that is no longer in waiting_
   int64_t num_omitted_ ABSL_GUARDED_BY(mutex_) = 0;
   SayOmitted say_omitted_ ABSL_GUARDED_BY(mutex_);
@@ -84,7 +84,8 @@ LogWriter& StandardError();
 // Prints one line, "quire-server: <sentence>", to standard error; line breaks become "; ".
 void PrintFailure(const std::string& sentence);
 
-// To be called before the process ends: writes what waits, if somebody reads within a second.
+// To be called before the process ends: writes the lines that wait, if somebody reads within a
+// second.
 void FlushLog();
 
 // From here on, a failed CHECK and an exception that nobody catches write through the log, too: no

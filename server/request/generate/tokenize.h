@@ -34,7 +34,7 @@ absl::StatusOr<std::string> PromptText(const std::string& field, absl::Span<cons
                                        const PromptEncoder& encoder, const ModelFacts& model,
                                        bool goes_on);
 
-// An error blames `field`, where the ids came from.
+// An error blames `field`, from which the ids came.
 absl::StatusOr<std::string> Detokenize(const std::string& field, absl::Span<const uint32_t> ids,
                                        const PromptEncoder& encoder, const ModelFacts& model,
                                        bool skip_special_tokens);

@@ -53,7 +53,7 @@ class WorkPool {
   void Close();
 
  private:
-  // Lives on where a token still knows it.
+  // Lives on while a token still knows it.
   class Queue {
    public:
     Queue(size_t max_work, size_t max_bytes) : max_work_(max_work), max_bytes_(max_bytes) {}
@@ -63,7 +63,7 @@ class WorkPool {
     // that it has ended.
     std::optional<Work> Pop();
     void Done(size_t num_bytes);
-    // Ends what still waits under this id.
+    // Ends the work that still waits under this id.
     void Cancel(uint64_t id);
     void Close();
 
@@ -87,7 +87,7 @@ class WorkPool {
     MonotonicCondVar news_;
     absl::flat_hash_map<const TimeAccount*, Load> loads_ ABSL_GUARDED_BY(mutex_);
     std::map<uint64_t, Work> waiting_ ABSL_GUARDED_BY(mutex_);  // by id: the oldest first
-    size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all of them
+    size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all waiting work
     bool is_large_under_way_ ABSL_GUARDED_BY(mutex_) = false;
     bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   };

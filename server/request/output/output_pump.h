@@ -30,7 +30,7 @@
 
 namespace quire {
 
-// How the output side ends what the engine runs. Any thread.
+// Lets the output side end sequences in the engine. Any thread.
 class SequenceCanceller {
  public:
   virtual ~SequenceCanceller() = default;

@@ -63,7 +63,7 @@ class Downloader {
 
   absl::Mutex mutex_;
   MonotonicCondVar changed_;
-  std::vector<std::unique_ptr<Item>> items_;  // what they hold is guarded by mutex_
+  std::vector<std::unique_ptr<Item>> items_;  // mutex_ guards their contents
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   bool said_waiting_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<bool> stopping_{false};

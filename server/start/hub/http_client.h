@@ -24,7 +24,7 @@ struct HubResponse {
   bool too_large = false;                      // the answer exceeds max_body_bytes
   int status = 0;                              // of the last answer; 0: there was none
   std::map<std::string, std::string> headers;  // of the last answer; names in lower case
-  std::string body;                            // what `sink` did not take
+  std::string body;                            // bytes that `sink` did not take
 
   std::string Header(const std::string& name) const;
 };
@@ -40,7 +40,7 @@ struct HubRequest {
   std::string range = "";  // "0-99"; empty: everything
   int64_t max_body_bytes = 1 << 20;
   absl::Duration stall_timeout = absl::Seconds(30);         // between two bytes
-  absl::Duration total_timeout = absl::InfiniteDuration();  // for all of it
+  absl::Duration total_timeout = absl::InfiniteDuration();  // for the whole transfer
   const std::atomic<bool>* stop = nullptr;  // ends the transfer within a second once it is true
 };
 
@@ -59,7 +59,8 @@ class HttpClient {
   CURL* const curl_;
 };
 
-// The waits between attempts at the same thing: 0.5, 1, 2, 4 s, or what Retry-After asks for.
+// The waits between attempts at the same thing: 0.5, 1, 2, 4 s, or the time that Retry-After asks
+// for.
 class Retries {
  public:
   // How long to wait before the next attempt. Nothing when that attempt would end in the same way,

@@ -4,7 +4,7 @@
 //   models--org--name/blobs/<etag>                contents
 //   models--org--name/snapshots/<commit>/<file>   relative links to blobs
 //   .locks/models--org--name/<etag>.lock          taken with flock while a blob is made
-// What is in it was checked when it was written; it appears in one step. Any thread.
+// Files in it were checked when they were written; a file appears in one step. Any thread.
 #pragma once
 
 #include <cstdint>

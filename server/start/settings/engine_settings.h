@@ -8,8 +8,7 @@
 
 namespace quire {
 
-// The device that serves: "auto" becomes the GPU where this build and machine have one, else the
-// CPU.
+// The device that serves: "auto" becomes the GPU if this build and machine have one, else the CPU.
 DeviceKind ServingDevice(const Settings& settings);
 
 // The engine's configuration. `model_folder` replaces an empty `settings.model`.

@@ -12,7 +12,7 @@ namespace quire {
 
 struct ForeignFlags {
   absl::string_view names;   // with their dashes, separated by spaces; one ending in * is a prefix
-  absl::string_view advice;  // what follows "--their-flag: "
+  absl::string_view advice;  // the text after "--their-flag: "
 };
 
 absl::Span<const ForeignFlags> ForeignFlagTable();

@@ -23,8 +23,8 @@ struct PlanRequest {
 
 struct CommandLine {
   Settings settings;
-  // Where each given setting got its value, as the user knows it: "--port", "QUIRE_PORT",
-  // "configuration key \"port\"". By the setting's name.
+  // The place from which each given setting got its value, as the user knows it: "--port",
+  // "QUIRE_PORT", "configuration key \"port\"". By the setting's name.
   std::map<std::string, std::string> places;
   std::vector<std::string> warnings;  // one sentence each, for the log
   std::optional<PlanRequest> plan;
@@ -51,7 +51,7 @@ absl::Status ApplyJson(const std::string& json_text, CommandLine* result);
 // INVALID_ARGUMENT when a setting was given that has no effect on `device`.
 absl::Status CheckDevice(const CommandLine& command_line, DeviceKind device);
 
-// `sentence` names settings by their flags; this adds where the value came from if not from a flag.
+// `sentence` names settings by their flags; this adds the place of a value that is not from a flag.
 std::string WithPlaces(const CommandLine& command_line, const std::string& sentence);
 
 }  // namespace quire

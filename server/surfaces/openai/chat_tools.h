@@ -13,7 +13,7 @@
 namespace quire {
 
 struct ChatTools {
-  JsonTree list = {};  // as chats write tools, each of them sound; null: none were sent
+  JsonTree list = {};  // as chats write tools, each tool is sound; null: none were sent
   ToolChoice choice = {};
   bool one_call = false;  // at most one
 };

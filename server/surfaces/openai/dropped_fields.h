@@ -20,9 +20,9 @@ class DroppedFields {
   // The only one in the process.
   static DroppedFields& Log();
 
-  // The line for an object that has been read: what is new in it; empty if nothing is.
+  // The line for an object that has been read, with its new names; empty if there are none.
   std::string LineFor(const FieldReader& fields);
-  // The same, into the log.
+  // The same line, into the log.
   void Tell(const FieldReader& fields);
 
  private:

@@ -13,7 +13,7 @@ namespace quire {
 struct LogprobStyle {
   bool is_chat = false;
   bool as_ids = false;       // tokens as "token_id:12"
-  int64_t first_offset = 0;  // where the text that the tokens count from begins, in characters
+  int64_t first_offset = 0;  // where the tokens' text begins, in characters
 };
 
 // The tokens of one continuation, or of a part of it.

@@ -47,7 +47,7 @@ inline constexpr FieldNames kChatNames = {.prompt = "messages", .logprobs = "top
 
 struct OpenAiRequest {
   OpenAiFormat format;
-  Generation common;            // a chat's, or what the completions of all prompts have in common
+  Generation common;            // a chat's, or the common part of the completions of all prompts
   std::vector<Prompt> prompts;  // texts and lists of token ids; empty: a chat
 
   // The continuations of all prompts; an n that is not possible is refused later, by its name.

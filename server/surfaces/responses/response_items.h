@@ -21,7 +21,7 @@ class ResponseItems {
 
   // Each returns the events of a stream; nothing if the answer is sent whole.
   std::string BeginMessage() { return Begin(AnswerEvent::Kind::kContent, ""); }
-  // `logprobs` belong to the text of a message and may be empty.
+  // `text` may be empty. `logprobs` are for the text of a message.
   std::string Add(AnswerEvent::Kind kind, absl::string_view text, const LogprobJson& logprobs);
   // The answer ends; if it has no item yet, it is an empty message.
   std::string Finish(absl::string_view status);
@@ -36,7 +36,7 @@ class ResponseItems {
   struct Item {
     AnswerEvent::Kind kind;  // kContent, kReasoning or kCall
     std::string id;
-    std::string members = {};  // of a call: what it is called
+    std::string members = {};  // for a call: its name
     std::string text = {};     // or arguments
     LogprobJson logprobs = {};
   };

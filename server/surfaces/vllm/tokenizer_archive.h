@@ -14,7 +14,7 @@ namespace quire {
 
 struct ZipFile {
   std::string bytes;
-  std::string sha256;  // of them, in hexadecimal
+  std::string sha256;  // digest of the bytes, in hexadecimal
 };
 
 class TokenizerArchive {

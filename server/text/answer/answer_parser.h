@@ -52,7 +52,7 @@ class AnswerParser {
   const ReasoningFormat& reasoning_;
   At at_;
   std::string start_;      // white space, and a text that may be the first tag; then, the label
-  size_t num_spaces_ = 0;  // of it
+  size_t num_spaces_ = 0;  // bytes of white space in start_
   At after_start_;         // if the first tag is missing
   TagFinder end_;          // of reasoning
   AnswerEvents events_;

@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// The special tokens of harmony, and what is written with them.
+// The special tokens of harmony, and the words that are written with them.
 namespace harmony {
 inline constexpr std::string_view kStart = "<|start|>";
 inline constexpr std::string_view kChannel = "<|channel|>";
@@ -57,7 +57,7 @@ class HarmonyHeader {
   bool MayBeWord() const;
 
   std::string raw_;
-  std::string part_;  // of it, the word or tag that is being read
+  std::string part_;  // the word or tag of the header that is being read
   bool has_tag_;
   bool awaits_channel_ = false;
   bool has_type_tag_ = false;

@@ -18,7 +18,7 @@ class JsonMender {
   // Takes the next character and appends to `*json` the text that is certain by now. False if `c`
   // does not belong to the value, which has ended before it.
   bool Add(char c, std::string* json);
-  // The text ends here: closes what is open.
+  // The text ends here: closes every string and bracket that is open.
   void Finish(std::string* json);
 
   bool is_done() const { return is_done_; }
@@ -61,7 +61,7 @@ class JsonMender {
   At at_ = At::kStart;
   bool is_done_ = false;
   std::vector<Level> levels_;
-  std::string pending_;     // white space, with a comma perhaps, before what comes next
+  std::string pending_;     // white space, perhaps with a comma, before the next token
   bool has_comma_ = false;  // there is one in it
   std::string key_;         // as JSON
   bool is_key_ = false;     // the string is one

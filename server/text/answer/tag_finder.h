@@ -21,11 +21,11 @@ class TagFinder {
   std::optional<size_t> Find(std::string_view* text, std::string* before);
 
   const std::string& tag(size_t index) const { return tags_[index]; }
-  // The text ends: what was held back is text.
+  // The text ends: the held text is no tag.
   std::string TakeHeld() { return std::exchange(held_, {}); }
 
  private:
-  // Whether a tag begins with what is held; `*whole` is the tag that it is.
+  // Whether a tag begins with the held text; `*whole` is the tag that equals it.
   bool MayBeTag(std::optional<size_t>* whole) const;
 
   const std::vector<std::string> tags_;

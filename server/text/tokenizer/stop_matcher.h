@@ -1,4 +1,4 @@
-// Finds stop strings in a stream of text, across the borders of its parts, and holds back what
+// Finds stop strings in a stream of text, across the borders of its parts, and holds back text that
 // could still become one. One sequence, one thread at a time.
 //
 // The first stop string to be complete wins, however the text is cut into parts. If several are
@@ -64,7 +64,7 @@ class StopMatcher {
   const bool include_stop_in_output_;
   std::optional<size_t> matched_;
   std::string held_;      // the end of the text, not returned yet
-  std::string released_;  // what the last call returned
+  std::string released_;  // the text that the last call returned
 };
 
 }  // namespace quire

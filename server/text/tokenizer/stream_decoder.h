@@ -1,4 +1,4 @@
-// Turns one sequence's token ids into text as they come. The texts add up to exactly what
+// Turns one sequence's token ids into text as they come. The texts add up to exactly the text that
 // Tokenizer::Decode gives for all the ids at once, wherever they are cut; none ends inside a
 // character. O(1) per token. One thread at a time.
 #pragma once

@@ -1,7 +1,7 @@
 // A Hugging Face tokenizer: text to token ids and back, as tokenizer.json says. Immutable once
 // loaded and shared by threads; encoding borrows working memory from a small pool inside. Both the
-// file and the text are untrusted: a file gets an error that names what is wrong, text never turns
-// into special tokens unless the caller says so.
+// file and the text are untrusted: for a bad file there is an error that names what is wrong, and
+// text never turns into special tokens unless the caller says so.
 #pragma once
 
 #include <memory>

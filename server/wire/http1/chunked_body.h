@@ -15,7 +15,7 @@ class ChunkedBody {
     kWantsMore,  // all bytes were taken
     kData,       // `*data` is the next piece of the body; there may be more bytes
     kEnd,        // the body has ended; the rest of the bytes follows it
-    kBad,        // this is no such body
+    kBad,        // this is not a chunked body
   };
 
   // Takes bytes from the front of `*bytes`.
@@ -45,7 +45,7 @@ class ChunkedBody {
   State AfterSize();
 
   State state_ = State::kSize;
-  uint64_t size_ = 0;  // of the chunk, or what is left of it
+  uint64_t size_ = 0;  // bytes of the chunk that are left
   size_t num_digits_ = 0;
   size_t num_passed_over_ = 0;  // bytes of extensions and trailers
   size_t num_small_chunks_ = 0;

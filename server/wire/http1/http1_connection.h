@@ -93,7 +93,7 @@ class Http1Connection final : public ConnectionHandler, private HttpStream {
   const StartExchange& start_exchange_;
   Reading reading_ = Reading::kHead;
   std::string kept_;          // input that is not taken yet
-  size_t scanned_bytes_ = 0;  // of it, in which no head ends
+  size_t scanned_bytes_ = 0;  // bytes of kept_ in which no head ends
   std::unique_ptr<Request> request_;
   std::string output_;   // goes before the rest: 100 Continue, a refusal
   bool closes_ = false;  // after the answer

@@ -94,7 +94,7 @@ class Http2Connection final : public ConnectionHandler {
   absl::Time last_input_;
   absl::Time ping_sent_ = absl::InfiniteFuture();
   bool owes_notice_ = false;                        // of a shutdown
-  absl::Time notice_end_ = absl::InfiniteFuture();  // of it
+  absl::Time notice_end_ = absl::InfiniteFuture();  // the notice's end
   bool said_last_word_ = false;                     // the GOAWAY that names the last call
   EventLoop::TimerId timer_;
   const absl::Time begin_;

@@ -60,11 +60,11 @@ class TlsContext {
   const TlsFiles files_;
   const ClientCertificate client_certificate_;
 
-  // Held while the files are read; new connections go on with what there is.
+  // Held while the files are read; new connections go on with the present context.
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   Stamps stamps_ ABSL_GUARDED_BY(reload_mutex_);  // of the last reading, good or not
-  std::optional<Sha256> contents_ ABSL_GUARDED_BY(reload_mutex_);  // digest of what it read
-  std::string complaint_ ABSL_GUARDED_BY(reload_mutex_);  // what was wrong with it, if anything
+  std::optional<Sha256> contents_ ABSL_GUARDED_BY(reload_mutex_);  // digest of the last reading
+  std::string complaint_ ABSL_GUARDED_BY(reload_mutex_);           // what was wrong, if anything
 
   absl::Mutex mutex_;
   Context context_ ABSL_GUARDED_BY(mutex_);  // never null after Open

@@ -22,7 +22,7 @@ struct TlsIo {
     kDone,       // `num_bytes` were moved, or the handshake is complete
     kWantRead,   // nothing was moved: try the same call again when the connection can be read
     kWantWrite,  // likewise, when it can be written
-    kClosed,     // the peer will send no more; reading only
+    kClosed,     // the peer will send no more; only for reading
     kError,      // the connection is broken: TlsStream::error
   };
   State state;

@@ -20,7 +20,7 @@ struct IoResult {
     kDone,       // `bytes` were read or written
     kWantRead,   // again once the descriptor can be read
     kWantWrite,  // again once it can be written
-    kEnd,        // the peer sends no more; of a read only
+    kEnd,        // the peer sends no more; only for a read
     kFailed,     // the connection is lost
   };
   Kind kind;

@@ -17,7 +17,7 @@
 
 namespace quire {
 
-// What a handler may ask of its connection; outlives the handler.
+// The requests that a handler may make of its connection; outlives the handler.
 class ConnectionControl {
  public:
   virtual ~ConnectionControl() = default;

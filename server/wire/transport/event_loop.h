@@ -109,7 +109,7 @@ class EventLoop {
   absl::flat_hash_map<WatchId, Watcher*> watchers_;
   absl::btree_map<TimerId, Work> timers_;
   std::vector<Work> end_of_turn_;
-  // Whom this turn served, and for how long by the clock.
+  // The accounts that this turn served, and for how long by the clock.
   std::vector<std::pair<std::shared_ptr<TimeAccount>, double>> payers_;
   double charged_seconds_ = 0;  // of the thread, up to this turn
   bool has_own_posts_ = false;  // the thread has posted to itself: it must not sleep

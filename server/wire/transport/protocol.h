@@ -10,7 +10,7 @@ namespace quire {
 enum class Protocol : uint8_t {
   kUndecided,  // more bytes are needed
   kHttp2,      // in the clear, with prior knowledge
-  kHttp1,      // everything else: HTTP/1.1's reader can say what is wrong with it
+  kHttp1,      // everything else: HTTP/1.1 can answer what is wrong with it
 };
 
 // The beginning of the HTTP/2 connection preface; no HTTP/1.1 method begins in this way.

@@ -83,7 +83,7 @@ class BpeModel final : public TokenModel {
       never_whole_;  // special and added tokens: no match for a whole piece
   bool words_are_separate_ =
       false;                      // no token spans the start of a word ("▁" after something else)
-  std::bitset<256 * 256> joins_;  // byte-level: left << 8 | right, where a merge may join the two
+  std::bitset<256 * 256> joins_;  // byte-level: left << 8 | right, if the merge may join the two
 };
 
 }  // namespace quire

@@ -42,7 +42,7 @@ struct ModelScratch {
   bool Burn(size_t steps) { return fuel == nullptr || fuel->Burn(steps); }
   bool gave_up() const { return fuel != nullptr && !fuel->ok(); }
 
-  // Gives back what an unusually long piece took.
+  // Gives back the memory that an unusually long piece took.
   void Trim();
 };
 

@@ -45,7 +45,7 @@ class UnigramModel final : public TokenModel {
   std::vector<double> scores_;  // by id
   double unk_score_ = 0;
   TokenId unk_id_ = kNoToken;
-  std::array<TokenId, 256> byte_ids_;  // the byte tokens, where they are used
+  std::array<TokenId, 256> byte_ids_;  // the byte tokens, if they are used
 };
 
 }  // namespace quire

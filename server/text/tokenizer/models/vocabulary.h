@@ -16,7 +16,7 @@ namespace quire {
 
 inline constexpr TokenId kNoToken = -1;
 inline constexpr TokenId kMaxTokenId =
-    (1 << 22) - 1;  // bounds what a hostile file can make us allocate
+    (1 << 22) - 1;  // bounds how much a hostile file can make us allocate
 
 class Vocabulary {
  public:

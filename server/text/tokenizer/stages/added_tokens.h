@@ -1,6 +1,6 @@
 // The added tokens of tokenizer.json: texts that are cut out of the input before the model sees it.
-// Special ones control the model, so they are recognised only where the caller says that the text
-// may make them. Immutable after Parse; any thread.
+// Special ones control the model, so they are recognised only if the caller says that the text may
+// make them. Immutable after Parse; any thread.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct AddedToken {
   TokenId id;
   std::string content;
   bool single_word;  // no match inside a word
-  bool lstrip;       // takes the white space before it along
-  bool rstrip;       // takes the white space after it along
+  bool lstrip;       // takes along the white space before it
+  bool rstrip;       // takes along the white space after it
   bool normalized;   // looked for in normalised text
   bool special;
 };

@@ -24,8 +24,8 @@ std::unique_ptr<DecoderStep> MakeFuseStep();
 std::unique_ptr<DecoderStep> MakeReplaceStep(const std::string& literal,
                                              const std::string& content);
 
-// Removes up to `start` characters `content` at the start of each token and up to `stop` at its
-// end.
+// Removes the character `content` up to `start` times at the start of each token and up to `stop`
+// times at its end.
 std::unique_ptr<DecoderStep> MakeStripStep(std::string content, int64_t start, int64_t stop);
 
 // Turns `replacement` into a blank; in the first token into nothing, if `drops_first`.

@@ -45,8 +45,8 @@ absl::StatusOr<std::vector<Value>> SplitLines(Runtime& runtime, const Text& text
 // str() of every item with the separator between.
 absl::StatusOr<Text> Join(Runtime& runtime, const Text& separator, const std::vector<Value>& items);
 
-// The indent filter: `indentation` before every line but the first (unless `first`) and blank ones
-// (unless `blank`).
+// The indent filter: `indentation` before every line, except the first (unless `first`) and blank
+// ones (unless `blank`).
 absl::StatusOr<Text> Indent(Runtime& runtime, const Text& text, const Text& indentation, bool first,
                             bool blank);
 

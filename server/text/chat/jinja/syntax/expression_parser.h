@@ -27,7 +27,7 @@ class ExpressionParser {
   Result ParseTuple(bool with_conditional);
   // The text after a '|', one or more filters; `input` may be null.
   absl::StatusOr<std::unique_ptr<FilterExpression>> ParseFilter(ExpressionPtr input);
-  // A name or literal with what is attached to it: attributes, calls, filters.
+  // A name or literal with everything attached to it: attributes, calls, filters.
   Result ParseUnary(bool with_filters);
   absl::StatusOr<ArgumentList> ParseArguments();
 
@@ -81,7 +81,7 @@ class ExpressionParser {
   absl::Status ParseTestArguments(ArgumentList* arguments);
   bool AtTupleEnd() const;
 
-  // Sets where the node stands and how high its tree is; an error if it is too high.
+  // Sets the node's place and the height of its tree; an error if the tree is too high.
   static Result Finish(ExpressionPtr node, int line,
                        const std::vector<const Expression*>& children);
 

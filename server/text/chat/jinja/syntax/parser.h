@@ -9,7 +9,7 @@
 
 namespace quire::jinja {
 
-// Limits on what a template may look like; they bound the stack that parsing and rendering need.
+// Limits on the form of a template; they bound the stack that parsing and rendering need.
 inline constexpr size_t kMaxNesting =
     64;  // Brackets, blocks and prefix operators inside each other.
 inline constexpr size_t kMaxTreeHeight = 100;  // Also counts chains, such as a + b + c or a.b.c.

@@ -1,5 +1,5 @@
-// The variables that a piece of a template sees: those of its own scope, then of the scopes around
-// it. One render, one thread.
+// The variables that a piece of a template sees: first those in its own scope, then those in the
+// scopes around it. One render, one thread.
 #pragma once
 
 #include <memory>

@@ -33,7 +33,7 @@ class Statement {
 // Statements in a row.
 struct Block {
   absl::StatusOr<Flow> Execute(Context& context) const;
-  // Runs in a scope of its own and returns what it printed.
+  // Runs in a scope of its own and returns the text that it printed.
   absl::StatusOr<Text> Capture(Context& context) const;
   std::vector<std::unique_ptr<Statement>> statements;
 };

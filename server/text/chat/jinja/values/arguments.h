@@ -30,7 +30,7 @@ class BoundArguments {
 
   const Value* operator[](size_t index) const { return values_[index]; }
 
-  // The argument, or `fallback` where it is absent or None. An error names the parameter.
+  // The argument, or `fallback` if it is absent or None. An error names the parameter.
   absl::StatusOr<Integer> IntegerOr(size_t index, Integer fallback) const;
   absl::StatusOr<bool> BoolOr(size_t index, bool fallback) const;
   absl::StatusOr<Text> TextOr(size_t index, const Text& fallback) const;
