@@ -65,8 +65,8 @@ struct Principal {
 // and from this machine itself also admin with any priority.
 std::shared_ptr<const Principal> AnonymousPrincipal(const PeerAddress& peer);
 
-// The principal of a caller whose certificate the server's CA has signed and has a name without an
-// entry in the key file. It has the role inference.
+// The principal of a caller that shows a certificate with this name, signed by the server's CA. The
+// name has no entry in the key file. The principal has the role inference.
 std::shared_ptr<const Principal> CertificatePrincipal(absl::string_view certificate_name);
 
 // PERMISSION_DENIED says that `what` ("/quire.v1.Admin/GetStatus") needs the role, and how to get

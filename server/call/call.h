@@ -1,7 +1,7 @@
-// Call: the common part of calls over gRPC and over HTTP. It takes part in one exchange: it holds
-// bytes of the request and of the answer on the connection's account, gives parts of the answer to
-// the stream as the client reads them, and says in the access log how the call ended. Handlers hold
-// a call while they work and may answer from any thread; everything else happens on the
+// Call: the common part of calls over gRPC and over HTTP. It takes part in one exchange. It holds
+// bytes of the request and of the answer on the connection's account, and gives parts of the answer
+// to the stream as the client reads them. It says in the access log how the call ended. Handlers
+// hold a call while they work and may answer from any thread; everything else happens on the
 // connection's loop.
 #pragma once
 

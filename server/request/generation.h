@@ -1,5 +1,5 @@
-// Generation: a request to generate, as every surface makes it of its own messages: what the client
-// asked for, not checked yet. Plain values.
+// Generation: a request to generate, as every surface makes it of its own messages: the client's
+// values, not checked yet. Plain values.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,8 @@ struct RequestTrace {
   // The answer's end; only the first one counts.
   void End(absl::StatusCode code, absl::Time now);
 
-  // How the request ended. A request that its caller ended is cancelled, though nobody was told.
+  // How the request ended. A request that its caller ended counts as cancelled, though nobody was
+  // told.
   absl::StatusCode outcome() const;
   int64_t num_spans() const;
 };

@@ -73,7 +73,7 @@ class AccessLog {
   MonotonicCondVar news_;
   std::vector<AccessEntry> waiting_ ABSL_GUARDED_BY(mutex_);
   Omitted omitted_ ABSL_GUARDED_BY(mutex_);       // since they were last written
-  absl::Time count_due_ ABSL_GUARDED_BY(mutex_);  // when omitted_ is to be written
+  absl::Time count_due_ ABSL_GUARDED_BY(mutex_);  // when omitted_ must be written
   absl::Time second_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // the second of rates_
   absl::flat_hash_map<std::string, Rate> rates_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

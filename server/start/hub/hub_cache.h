@@ -51,7 +51,7 @@ class HubCache {
   // Remembers the commit of `revision`. A commit needs no remembering.
   absl::Status WriteRef(const std::string& revision, const std::string& commit) const;
 
-  // Bytes free for this user on the disk of the cache; nothing if it cannot be told.
+  // Bytes free for this user on the disk of the cache; nothing if the system does not tell.
   std::optional<int64_t> FreeBytes() const;
 
  private:

@@ -33,9 +33,9 @@ struct CommandLine {
 };
 
 // `args` without the program's name, `environment` as ProcessEnvironment gives it.
-// INVALID_ARGUMENT, in one sentence, names the flag, variable or key that is unknown (with the
-// nearest known one, or what to do instead of another server's flag) or whose value is not allowed.
-// A variable QUIRE_... that nobody knows is a warning only.
+// INVALID_ARGUMENT, in one sentence, names the flag, variable or key whose value is not allowed, or
+// that is unknown. For an unknown one it names the nearest known one, or says what to do instead of
+// another server's flag. A variable QUIRE_... that nobody knows is only a warning.
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& args,
                                              const std::vector<std::string>& environment = {});
 

@@ -1,6 +1,6 @@
-// DroppedFields: which members of requests nobody has read, told in the log, where a client that
-// misspells a field finds it. Each name comes once, and their number is bounded, so that no client
-// can fill the log. Any thread.
+// DroppedFields: writes into the log which members of requests nobody has read, so that a
+// misspelled field can be found there. Each name comes once, and their number is bounded, so that
+// no client can fill the log. Any thread.
 #pragma once
 
 #include <cstddef>

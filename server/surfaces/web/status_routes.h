@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// `role` and `connections` as in MetricsRoute: the page tells nothing that /metrics does not.
+// `role` and `connections` as in MetricsRoute: this route tells nothing that /metrics does not.
 HttpRoute StatusRoute(const ServingContext& context, std::optional<Role> role,
                       std::function<ConnectionLoad()> connections);
 

@@ -43,8 +43,8 @@ ToolFormat DetectToolFormat(std::string_view chat_templates);
 // Whether these models answer in harmony's messages.
 bool DetectHarmony(std::string_view chat_templates);
 
-// The tags around calls: those that begin one, the tag that ends it or is empty, and those within
-// it that may be tokens.
+// The tags around calls: those that begin a call, the one that ends it (may be empty), and those
+// within a call that may be tokens.
 struct CallTags {
   std::vector<std::string> begin;
   std::string end;

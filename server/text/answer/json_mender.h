@@ -1,6 +1,6 @@
 // JsonMender: turns an object or a list, as models write JSON, into JSON as it comes. Text that is
-// JSON stays as it is, byte by byte. Of other text the sense is kept if it can be told: Python's
-// words and quotes, keys without quotes, quotes and line breaks within a string, commas, colons and
+// JSON stays as it is, byte by byte. The sense of other text is kept if it is clear: Python's words
+// and quotes, keys without quotes, quotes and line breaks within a string, commas, colons and
 // brackets that are missing or too many. For any input, the output is JSON once the value has
 // ended. Only these wait: a key until its colon, a word until its end, and the white space after a
 // quote. Time grows as the text. One value, one thread.

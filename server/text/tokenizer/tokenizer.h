@@ -60,7 +60,7 @@ class Tokenizer {
                                               EncodeOptions options = {}) const;
 
   // The ids of the joined segments. The text is split and merged as if it were one; special tokens
-  // are recognised only where the template wrote all of one. Errors as for Encode; offsets are in
+  // are recognised only if the template wrote the whole token. Errors as for Encode; offsets are in
   // the joined text.
   absl::StatusOr<std::vector<TokenId>> EncodeSegments(absl::Span<const Segment> segments,
                                                       bool add_special_tokens,

@@ -83,10 +83,10 @@ class Http2Connection final : public ConnectionHandler {
   bool is_dead_ = false;                     // nothing more can be sent either
   bool shutting_down_ = false;
   int num_debts_ = 0;                // in a row
-  bool gave_way_ = false;            // ends it, whatever its passive streams wait for
+  bool gave_way_ = false;            // it ends, whatever its passive streams wait for
   int num_active_ = 0;               // streams whose request is whole, and that are not passive
-  bool is_blocked_ = false;          // no window lets out anything for those streams
-  bool cuts_off_ = false;            // when it gives way, it cuts off those streams
+  bool is_blocked_ = false;          // no window lets out anything for the active streams
+  bool cuts_off_ = false;            // it cuts off the active streams when it gives way
   bool has_settings_ = false;        // the client's first
   bool has_taken_settings_ = false;  // it has acknowledged ours
   int64_t paid_for_table_ = 0;       // of the account, for a large HPACK table

@@ -42,8 +42,8 @@ class TlsStream {
   // To be called until it is kDone, before anything else.
   TlsIo Handshake();
 
-  // Reads into `buffer`, at least one byte when kDone. Bytes may be waiting inside, where no poll
-  // of the connection sees them: read until kWantRead.
+  // Reads into `buffer`, at least one byte when kDone. Bytes may wait inside, and no poll of the
+  // connection sees them: read until kWantRead.
   TlsIo Read(absl::Span<char> buffer);
 
   // Writes from the beginning of `bytes`, perhaps not all of them. After kWantRead or kWantWrite

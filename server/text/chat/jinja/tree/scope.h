@@ -36,7 +36,7 @@ class Scope {
   absl::flat_hash_map<std::string_view, Value> variables_;
 };
 
-// The place where a statement runs: the budget, the variables, and the output.
+// The place where a statement runs, with its budget, its variables, and its output.
 struct Context {
   Runtime& runtime;
   std::shared_ptr<Scope> scope;
