@@ -1,4 +1,5 @@
-// Authenticator: from what a call shows to the principal behind it. Any thread.
+// Authenticator: finds the principal behind a call from the credentials that the call shows. Any
+// thread.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace quire {
 
-// What a call shows of its caller. Views into the call's own memory.
+// The credentials that a call shows of its caller. Views into the call's own memory.
 struct Credentials {
   std::optional<absl::string_view> bearer_token = {};      // of authorization or x-api-key
   std::optional<absl::string_view> certificate_name = {};  // of a certificate that TLS has verified
@@ -24,12 +25,12 @@ absl::StatusOr<absl::string_view> BearerToken(absl::string_view authorization);
 
 class Authenticator {
  public:
-  // `keys` may be null. With `client_certificates`, which TLS then verifies, or with keys, nobody
-  // is let in without one of either; without both everybody is, as a peer address.
+  // `keys` may be null. With keys, or with `client_certificates`, which TLS then verifies, a caller
+  // must show one of either. Without both, everybody is let in, as a peer address.
   Authenticator(std::unique_ptr<KeyFile> keys, bool client_certificates)
       : keys_(std::move(keys)), client_certificates_(client_certificates) {}
 
-  // A key counts before a certificate; a wrong one is refused whatever else there is.
+  // A key counts before a certificate. A wrong key is refused, whatever else the call shows.
   // UNAUTHENTICATED with a sentence that says what to send.
   absl::StatusOr<std::shared_ptr<const Principal>> Authenticate(
       const Credentials& credentials) const;

@@ -1,4 +1,4 @@
-// Gate: the one place that decides who may call which method. Everything is refused that is not
+// Gate: the one place that decides who may call which method. It refuses everything that is not
 // allowed by name. Immutable; any thread.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace quire {
 
 // Who may call a service that is not ours and declares no roles.
 enum class Access : uint8_t {
-  kAnyone,  // also who shows no key, or a wrong one
-  kKnown,   // whoever the authenticator lets in, with any role
+  kAnyone,  // also callers that show no key, or a wrong one
+  kKnown,   // every caller that the authenticator lets in, with any role
   kNobody,  // as if there were no such service
 };
 
@@ -36,13 +36,14 @@ class Gate {
   Gate(absl::Span<const google::protobuf::ServiceDescriptor* const> services,
        const GateOptions& options, Authenticator authenticator);
 
-  // Who calls `path`, "/quire.v1.Inference/Generate". UNAUTHENTICATED, PERMISSION_DENIED, or, only
-  // for who is let in at all, UNIMPLEMENTED for a method that there is not.
+  // The caller of `path`, "/quire.v1.Inference/Generate". UNAUTHENTICATED, PERMISSION_DENIED, or
+  // UNIMPLEMENTED for a method that does not exist; only callers that are let in at all get the
+  // last.
   absl::StatusOr<std::shared_ptr<const Principal>> Admit(absl::string_view path,
                                                          const Credentials& credentials) const;
 
-  // Who asks for `what`, which is no gRPC method, and needs `role`; without one it is open to whom
-  // health is open to. Errors as of Admit.
+  // The caller that asks for `what`, which is not a gRPC method and needs `role`. Without a role it
+  // is open to everyone who may ask for health. The same errors as Admit.
   absl::StatusOr<std::shared_ptr<const Principal>> AdmitTo(absl::string_view what,
                                                            std::optional<Role> role,
                                                            const Credentials& credentials) const;

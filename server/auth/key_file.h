@@ -1,6 +1,6 @@
-// KeyFile: the file of --api-key-file, read again while the server runs. A file that cannot be
-// read, or is not as it should be, leaves the keys as they were and is one line in the log. Any
-// thread; who looks or reloads may wait for the disk, so that is no event loop's.
+// KeyFile: the file of --api-key-file, read again while the server runs. If the file cannot be read
+// or is invalid, the keys stay as they were and the log gets one line. Any thread; Look and Reload
+// may wait for the disk, so no event loop may call them.
 #pragma once
 
 #include <memory>
@@ -37,7 +37,7 @@ class KeyFile {
   // Held while the file is read; callers go on with the keys there are.
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   FileStamp stamp_ ABSL_GUARDED_BY(reload_mutex_);        // of the last reading, good or not
-  Sha256 digest_ ABSL_GUARDED_BY(reload_mutex_) = {};     // of what the last reading read
+  Sha256 digest_ ABSL_GUARDED_BY(reload_mutex_) = {};     // digest of the last reading
   std::string complaint_ ABSL_GUARDED_BY(reload_mutex_);  // what is wrong with it, if anything
 
   absl::Mutex mutex_;

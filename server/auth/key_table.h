@@ -15,22 +15,22 @@
 
 namespace quire {
 
-inline constexpr size_t kMinKeyBytes = 16;  // what nobody guesses through a network
+inline constexpr size_t kMinKeyBytes = 16;  // nobody guesses that many through a network
 inline constexpr size_t kMaxKeyBytes = 512;
 inline constexpr size_t kMaxKeyEntries = 4096;  // every call compares with all of them
 inline constexpr int64_t kMaxKeyFileBytes = int64_t{4} << 20;
 
 class KeyTable {
  public:
-  // Of JSON lines: one object in each, blank ones aside. README.md has the members. `name` begins
-  // every error, as "NAME:LINE: ". INVALID_ARGUMENT for anything that is not as it should be, also
-  // for no entry at all. No error shows a key.
+  // Parses JSON lines: one object in each, except blank ones. README.md has the members. `name`
+  // begins every error, as "NAME:LINE: ". INVALID_ARGUMENT for anything that is not as it should
+  // be, also if there is no entry at all. No error shows a key.
   static absl::StatusOr<KeyTable> Parse(absl::string_view text, absl::string_view name);
 
-  // Whose key this is; null: nobody's. Takes the same time whichever key it is, and however much
-  // of one is right.
+  // The owner of this key; null: nobody's key. Takes the same time for every key, however much of a
+  // key is right.
   std::shared_ptr<const Principal> FindKey(absl::string_view key) const;
-  // Who has this name in a client certificate; null: no entry.
+  // The principal with this name in a client certificate; null: no entry.
   std::shared_ptr<const Principal> FindCertificate(absl::string_view certificate_name) const;
 
   size_t num_keys() const { return digests_.size(); }

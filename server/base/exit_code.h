@@ -1,4 +1,4 @@
-// Exit codes of quire-server: part of its contract with whoever supervises it. Any thread.
+// Exit codes of quire-server: part of its contract with the program that supervises it. Any thread.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,5 +1,5 @@
-// FileStamp: what the system says of a file, to see whether it may have changed since it was read.
-// Plain value; any thread.
+// FileStamp: what the system says of a file, to see whether the file may have changed since it was
+// read. Plain value; any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct FileStamp {
   absl::Time changed;    // contents, or owner and mode
   absl::Time looked_at;  // when the system was asked
 
-  // Of the file that `path` leads to, through links. Look before you read: what changes in between
-  // is then noticed at the next look.
+  // The stamp of the file that `path` leads to, through links. Look before you read: then the next
+  // look notices a change in between.
   static FileStamp Of(const std::string& path);
 
   // Whether the file of `now`, looked at later, may hold other bytes than this one did. Also true

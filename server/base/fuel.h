@@ -1,8 +1,8 @@
 // Fuel: how much work a request may still cause before it has tokens, and whether anybody still
-// waits for it. Every parser, template and tokenizer on a request's way burns of it as it goes and
-// gives up, whatever it has, once there is none: so a request costs in proportion to its size, and
-// an abandoned one stops within a few microseconds. One request, one thread; only the flag may be
-// set by others.
+// waits for it. Every parser, template and tokenizer that works on a request burns fuel as it goes.
+// Once there is none, it gives up, whatever it has by then. So a request costs in proportion to its
+// size, and an abandoned one stops within a few microseconds. One request, one thread; only the
+// flag may be set by others.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ class Fuel {
  public:
   static constexpr size_t kUnlimited = SIZE_MAX;
 
-  // `num_steps`, each 10 to 100 ns of a core. Setting `cancelled`, which must live as long, ends
-  // the work.
+  // `num_steps`: each is 10 to 100 ns of a core. Setting `cancelled`, which must live as long as
+  // the fuel, ends the work.
   explicit Fuel(size_t num_steps, const std::atomic<bool>* cancelled = nullptr)
       : max_steps_(num_steps), cancelled_(cancelled) {}
   Fuel(const Fuel&) = delete;
@@ -31,8 +31,8 @@ class Fuel {
   }
 
   bool ok() const { return state_ == State::kGoing; }
-  // Once Burn has returned false, why: CANCELLED, or INVALID_ARGUMENT for too much work, since the
-  // same request would fail again.
+  // The reason, once Burn has returned false: CANCELLED, or INVALID_ARGUMENT for too much work,
+  // since the same request would fail again.
   absl::Status status() const;
 
   size_t num_burned() const { return num_burned_; }

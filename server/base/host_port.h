@@ -18,7 +18,7 @@ struct HostPort {
 };
 
 // From HOST, HOST:PORT, [IPV6] or [IPV6]:PORT. The message of INVALID_ARGUMENT says what is wrong
-// with `text` and goes on where a sentence has named it: "has no host name or address".
+// with `text`. It continues a sentence that has named `text`: "has no host name or address".
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text, int32_t default_port);
 
 }  // namespace quire

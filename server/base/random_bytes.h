@@ -1,4 +1,4 @@
-// Random bytes that nobody can guess, of OpenSSL's generator. Any thread.
+// Random bytes that nobody can guess, from OpenSSL's generator. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace quire {
 
-// Fills `bytes`. A call of the generator takes a microsecond however little it is asked for, so
-// each thread has a block of it in store.
+// Fills `bytes`. A call of the generator takes a microsecond, however few bytes it makes, so each
+// thread keeps a block of bytes in store.
 void FillRandom(absl::Span<uint8_t> bytes);
 
 }  // namespace quire

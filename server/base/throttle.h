@@ -17,7 +17,7 @@ class Throttle {
   bool Pass(absl::Time now) {
     const int64_t now_ns = absl::ToUnixNanos(now);
     int64_t last_ns = last_ns_.load(std::memory_order_relaxed);
-    // A clock that was set back must not close the gate for as long as that.
+    // A clock that was set back must not close the gate for that long.
     const bool is_due =
         last_ns == kNever || now_ns - last_ns >= interval_ns_ || now_ns < last_ns - interval_ns_;
     return is_due && last_ns_.compare_exchange_strong(last_ns, now_ns, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
-// TimeBudget: what each client address makes the server compute for nothing. All CPU time that is
-// spent for an address is charged to its account, and given back once the client has taken the
-// answer; what is left over served nobody. An address in debt has none of its work begun, and deep
-// in debt nothing of what it sends is read, until time has paid for it. Any thread.
+// TimeBudget: how much each client address makes the server compute for nothing. All CPU time that
+// is spent for an address is charged to its account, and given back once the client has taken the
+// answer. The rest served nobody. While an address is in debt, none of its work begins; while it is
+// deep in debt, nothing that it sends is read, until time has paid for it. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,19 @@ namespace quire {
 // CPU seconds that the calling thread has used.
 double ThreadSeconds();
 
-// Of one address.
+// The account of one address.
 class TimeAccount {
  public:
   // Takes CPU seconds, or gives some back for a negative number.
   void Charge(double seconds);
-  // When its work may begin, and when what it sends may be read; InfinitePast while that is now.
+  // When its work may begin, and when the server may read from it; InfinitePast while that is now.
   absl::Time may_work_at() const;
   absl::Time may_read_at() const;
   bool is_full() const;
 
  private:
   // A fifth of a core in the long run: prompts of 6 MB a second that nobody wants answered. At
-  // once, as much as 8 MB of prompts.
+  // once: as much as 8 MB of prompts.
   static constexpr double kCores = 0.2;
   static constexpr double kBurstSeconds = 0.25;
 
@@ -43,18 +43,18 @@ class TimeAccount {
   mutable TokenBucket bucket_ ABSL_GUARDED_BY(mutex_){kCores, kBurstSeconds};
 };
 
-// What one call costs, until it was of use.
+// The cost of one call, until the call was of use.
 class CallCost {
  public:
   explicit CallCost(std::shared_ptr<TimeAccount> account) : account_(std::move(account)) {}
 
   TimeAccount& account() { return *account_; }
-  // Charges the account with what the call took.
+  // Charges the account with the call's time.
   void Charge(double seconds);
-  // The same for what is charged already.
+  // The same for time that is charged already.
   void Note(double seconds);
-  // The client has taken an answer: gives everything back, what is charged later, too, and
-  // `seconds` for what was charged to no call.
+  // The client has taken an answer: gives back everything, also what is charged later, and
+  // `seconds` that were charged to no call.
   void MarkServed(double seconds);
 
  private:
@@ -66,7 +66,7 @@ class CallCost {
 
 class TimeBudget {
  public:
-  // The account of an address; a debt is remembered when nobody holds it any more.
+  // The account of an address. A debt is remembered when nobody holds the account any more.
   std::shared_ptr<TimeAccount> Find(const std::string& address);
   size_t num_accounts() const;
 

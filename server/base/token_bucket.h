@@ -21,7 +21,7 @@ class TokenBucket {
   }
   bool is_in_debt() const { return level_ < 0; }
   bool is_full() const { return level_ >= burst_; }
-  // When the debt will be paid, but for `allowed` of it.
+  // When the debt will be paid, except for `allowed` of it.
   absl::Time debt_end(double allowed = 0) const {
     return last_refill_ + absl::Seconds(std::max(0.0, -level_ - allowed) / per_second_);
   }

@@ -1,8 +1,8 @@
-// Call: what calls over gRPC and over HTTP have in common. It takes part in one exchange: it holds
-// bytes of the request and of the answer on the connection's account, gives the answer's parts to
-// the stream as the client reads them, and says in the access log what came of it. Handlers hold a
-// call while they work and may answer from any thread; everything else happens on the connection's
-// loop.
+// Call: the common part of calls over gRPC and over HTTP. It takes part in one exchange. It holds
+// bytes of the request and of the answer on the connection's account, and gives parts of the answer
+// to the stream as the client reads them. It says in the access log how the call ended. Handlers
+// hold a call while they work and may answer from any thread; everything else happens on the
+// connection's loop.
 #pragma once
 
 #include <deque>
@@ -30,7 +30,7 @@ struct CallWatch {
   AccessLog* access_log = nullptr;            // null: no line for each call
   ServerMetrics* metrics = nullptr;           // null: calls are not counted
   RecentRequests* recent_requests = nullptr;  // null: calls are not remembered
-  // Streams of events say that they live when they have been silent for so long; zero: never.
+  // After this long without an event, streams of events send a sign of life; zero: never.
   absl::Duration ping_interval = absl::ZeroDuration();
 };
 
@@ -42,9 +42,9 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   const std::shared_ptr<CancelToken>& token() const { return token_; }
   // Null for a caller that is not known, whose call is only refused.
   const std::shared_ptr<const Principal>& principal() const { return principal_; }
-  // Work for the call on another thread is charged to it.
+  // Work for the call on another thread is charged to this.
   const std::shared_ptr<CallCost>& cost() const { return cost_; }
-  // The trace of the caller, until a handler begins one; set on the loop.
+  // The caller's trace, until a handler begins one; set on the loop.
   const TraceContext& trace() const { return trace_; }
   void SetTrace(TraceContext trace) { trace_ = std::move(trace); }
 
@@ -55,8 +55,8 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   void Run(EventLoop::Work work) { loop_.Post(std::move(work)); }
   // Ends the call with an error that the client is told; any thread.
   virtual void Fail(const absl::Status& status) = 0;
-  // Tells the access log about the request, beside what the call knows itself; any thread, before
-  // the call's end.
+  // Tells the access log about the request, beside the values that the call itself knows; any
+  // thread, before the call's end.
   void SetAccess(AccessEntry entry);
 
   Body ReadBody(absl::Span<char> buffer, size_t* num_bytes) final;
@@ -70,7 +70,7 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   Call(std::string name, std::shared_ptr<const Principal> principal, HttpStream* stream,
        const CallWatch& watch);
 
-  // What protocols do in their own way, on the loop while the call is open.
+  // Each protocol does these in its own way, on the loop while the call is open.
   virtual void Write(std::string part, size_t num_held_bytes, std::function<void()> on_sent) = 0;
   virtual size_t NumHeldBytes(size_t part_bytes) const {
     return part_bytes > kSmallBytes ? part_bytes : 0;
@@ -105,11 +105,11 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
     cost_->Note(ThreadSeconds() - begin);
   }
 
-  // Bytes as the stream has them; held ones are given back when they are read.
+  // Sends bytes in the stream's form; held bytes are given back when they are read.
   void Enqueue(std::string bytes, size_t num_held_bytes, std::function<void()> on_sent);
   void DropOutgoing();
   void MarkEnded(absl::StatusCode status);
-  // Gives the call up when a while passes in which nothing is read.
+  // Gives the call up when nothing is read for a while.
   void WaitForReader();
   void StartTimer(absl::Time when, EventLoop::Work work);
   void StopTimer();
@@ -123,7 +123,7 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   bool has_outgoing() const { return !outgoing_.empty(); }
   absl::Time last_sent() const { return last_sent_; }  // when the latest part came
   void SetLastSent(absl::Time time) { last_sent_ = time; }
-  // What the client reads is no service to it: a refusal.
+  // The answer is a refusal: a client that reads it is not served.
   void SetUnserved() { is_service_ = false; }
 
  private:
@@ -149,7 +149,7 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   HttpStream* stream_;  // null once it is closed
   size_t num_held_of_request_ = 0;
   std::deque<Outgoing> outgoing_;
-  size_t outgoing_begin_ = 0;  // so much of the first one is on its way
+  size_t outgoing_begin_ = 0;  // bytes of the first part that are on their way
   absl::Time last_sent_;
   bool ended_ = false;
   bool is_service_ = true;
@@ -158,7 +158,7 @@ class Call : public HttpExchange, public std::enable_shared_from_this<Call> {
   size_t num_read_ = 0;  // bytes of the answer that are on their way
   size_t num_read_at_timer_ = 0;
   size_t num_received_ = 0;  // bytes of the request
-  size_t num_unserved_ = 0;  // those since the last part of the answer
+  size_t num_unserved_ = 0;  // bytes of it since the last part of the answer
   const absl::Time begin_;
   absl::StatusCode status_ = absl::StatusCode::kCancelled;  // unless the call ends otherwise
   AccessEntry access_;

@@ -1,6 +1,6 @@
 // Which pages of other origins may call this server from a browser (CORS, the Fetch standard). A
-// browser asks before it sends a page's JSON and hides the answer from the page unless the server
-// names the page's origin; nobody else asks. Immutable; any thread.
+// browser asks before it sends a page's JSON, and hides the answer from the page unless the server
+// names the page's origin. Other clients do not ask. Immutable; any thread.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ class Cors {
   // No page.
   Cors() = default;
   // Origins as browsers write them ("https://chat.example.org"); "*": every page. OUT_OF_RANGE
-  // names one that no browser writes so.
+  // names an origin that no browser writes in this form.
   static absl::StatusOr<Cors> Parse(std::vector<std::string> allowed);
 
   bool Allows(absl::string_view origin) const;
-  // What every answer to this request has.
+  // The headers that every answer to this request has.
   HeaderList AnswerHeaders(const RequestHead& head) const;
   // True for the question of a browser before it calls.
   static bool IsQuestion(const RequestHead& head);

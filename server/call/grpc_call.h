@@ -21,7 +21,7 @@ struct GrpcMethod {
   std::function<void(const GrpcCallRef& call, std::string message)> on_message;
   bool client_streams = false;
   bool is_passive = false;  // its calls only wait for news: they keep no connection from giving way
-  // The client's stream of messages has ended; of `client_streams` only.
+  // The client's stream of messages has ended; only for methods with `client_streams`.
   std::function<void(const GrpcCallRef& call)> on_messages_end = nullptr;
 };
 
@@ -31,14 +31,14 @@ class GrpcCall final : public Call {
   GrpcCall(const GrpcMethod& method, std::shared_ptr<const Principal> principal, HttpStream* stream,
            const CallWatch& watch)
       : Call(method.path, std::move(principal), stream, watch), method_(method) {}
-  // Before anything else, once the call is held by a pointer: the deadline begins. `timeout` is the
-  // header grpc-timeout, or empty.
+  // To be called before anything else, once a pointer holds the call: the deadline begins.
+  // `timeout` is the header grpc-timeout, or empty.
   void Begin(absl::string_view timeout);
 
   // Begins the answer now, before there is a message; any thread.
   void SendHeaders();
-  // Ends the call, after `message` if there is one; any thread. Only the first end counts. What was
-  // given to Send before an error, and is not read soon, is lost.
+  // Ends the call, after `message` if there is one; any thread. Only the first end counts. Parts
+  // that were given to Send before an error are lost if they are not read soon.
   void Finish(absl::Status status);
   void Fail(const absl::Status& status) override { Finish(status); }
   void FinishWith(std::string message);

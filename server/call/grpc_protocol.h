@@ -1,5 +1,5 @@
-// gRPC over HTTP/2 as github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md has it: the small
-// pieces. Pure; any thread.
+// The small pieces of gRPC over HTTP/2, as github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+// has it. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -15,11 +15,12 @@ namespace quire {
 // "application/grpc", perhaps with "+proto" or parameters.
 bool IsGrpcContentType(absl::string_view content_type);
 
-// The value of a grpc-timeout header, such as "100m"; nothing for what is none.
+// The value of a grpc-timeout header, such as "100m"; nothing if it is not valid.
 std::optional<absl::Duration> ParseGrpcTimeout(absl::string_view text);
 
-// grpc-status, grpc-message and, for refusals that say when to come back, grpc-retry-pushback-ms:
-// the status' own sentence after the field to blame, if there is one ("sampling.top_p: ...").
+// grpc-status, grpc-message and, for refusals that say when to come back, grpc-retry-pushback-ms.
+// The message is the status' own sentence after the field to blame, if there is one
+// ("sampling.top_p: ...").
 HeaderList StatusTrailers(const absl::Status& status);
 
 }  // namespace quire

@@ -16,8 +16,8 @@ namespace quire {
 
 class HttpCall final : public Call {
  public:
-  // `route` may be null, for a call that is only to be refused; it outlives the call. `principal`
-  // is null for nobody that we know. `answer_headers` are added to the answer.
+  // `route` may be null, for a call that is only refused; it outlives the call. `principal` is null
+  // for a caller that we do not know. `answer_headers` are added to the answer.
   HttpCall(const HttpRoute* route, HttpRequest request, std::shared_ptr<const Principal> principal,
            HeaderList answer_headers, HttpStream* stream, const CallWatch& watch);
   ~HttpCall() override;
@@ -31,9 +31,9 @@ class HttpCall final : public Call {
 
   // An answer in parts, from any thread: Begin, Send for each, Finish.
   void Begin(HttpAnswer head);
-  // The answer will be a stream of server-sent events with this head. Whenever nothing has come for
-  // a while a comment goes out, so that neither clients nor proxies give up on a long prompt; the
-  // first one begins the answer. From any thread.
+  // The answer will be a stream of server-sent events with this head. After a while without an
+  // event a comment goes out, so that neither clients nor proxies give up on a long prompt; the
+  // first comment begins the answer. From any thread.
   void KeepAlive(HttpAnswer head);
   // `status`: what the access log says of the call.
   void Finish(absl::StatusCode status);
@@ -65,7 +65,7 @@ class HttpCall final : public Call {
   HttpAnswer kept_alive_;  // the head of such a stream
   EventLoop::TimerId ping_timer_;
   bool has_ping_timer_ = false;
-  int http_status_ = 499;  // of the answer; unless there is one, the client is gone
+  int http_status_ = 499;  // of the answer; without an answer: the client is gone
 };
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// HttpRoute: what the server does for one path, whatever HTTP's version. A page that only tells
-// something is one line: TellingRoute("/metrics", Role::kInference, [] { return ...; }).
+// HttpRoute: what the server does for one path, over every version of HTTP. A page that only tells
+// something takes one line: TellingRoute("/metrics", Role::kInference, [] { return ...; }).
 #pragma once
 
 #include <functional>
@@ -19,9 +19,9 @@ using HttpCallRef = std::shared_ptr<HttpCall>;
 
 struct HttpRequest {
   RequestHead head;
-  std::string path;   // without what follows a '?'
-  std::string query;  // that
-  std::string rest;   // what the '*' of the route's path stands for, decoded
+  std::string path;   // without the '?' and what follows it
+  std::string query;  // what follows the '?'
+  std::string rest;   // the part for which the '*' of the route's path stands, decoded
   std::string body;
 };
 
@@ -37,16 +37,17 @@ struct HttpAnswer {
 HttpAnswer ErrorAnswer(const absl::Status& status);
 HttpAnswer ErrorAnswer(int http_status, absl::string_view message, absl::string_view code = "");
 
-// By which a client can name its request to the operator; nothing for an id that is no header.
+// The header by which a client can name its request to the operator; nothing for an id that cannot
+// be a header.
 HeaderList RequestIdHeader(const std::string& id);
 
 // The head of a stream of server-sent events for this request.
 HttpAnswer EventStreamHead(const std::string& id);
 
 struct HttpRoute {
-  std::string method;  // "GET" answers HEAD, too; "POST" takes JSON alone
-  std::string path;    // "/v1/models"; "/v1/models/*": whatever is below
-  // Who may call it; nothing: whoever may ask for the server's health.
+  std::string method;  // "GET" answers HEAD, too; "POST" takes only JSON
+  std::string path;    // "/v1/models"; "/v1/models/*": every path below
+  // Who may call it; nothing: everyone who may ask for the server's health.
   std::optional<Role> role;
   // Called on the connection's loop, and must not block; the call is answered from any thread.
   std::function<void(const HttpCallRef& call, HttpRequest request)> handle;

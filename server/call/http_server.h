@@ -1,6 +1,6 @@
-// HttpServer: the routes on any HTTP: lets callers in, finds the route of a request, begins its
-// call. What it answers itself are errors in OpenAI's JSON and the questions of browsers before
-// they call (CORS). Any thread, except where said.
+// HttpServer: the routes over any version of HTTP. It lets callers in, finds the route of a
+// request, and begins its call. By itself it only answers with errors in OpenAI's JSON, and answers
+// the questions that browsers ask before they call (CORS). Any thread, except where said.
 #pragma once
 
 #include <memory>
@@ -43,7 +43,7 @@ class HttpServer {
   };
 
   Match Find(const std::string& method, const std::string& path) const;
-  // A sentence, with the path that was likely meant.
+  // A sentence that names the path that was likely meant.
   std::string NoSuchPath(const std::string& method, const std::string& path) const;
   std::shared_ptr<HttpCall> Refuse(HttpAnswer answer, HttpRequest request,
                                    std::shared_ptr<const Principal> principal, HttpStream* stream);

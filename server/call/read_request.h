@@ -1,6 +1,6 @@
-// Requests of calls are read where they hold up nobody: short ones at once, on the connection's
-// loop, long ones in the work pool, for which a request waits once: parsing it, making its prompt
-// and starting it are one piece of work.
+// Reads the requests of calls where this holds up nobody: short ones at once, on the connection's
+// loop, long ones in the work pool. A request waits for the pool once: parsing it, making its
+// prompt and starting it are one piece of work.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@
 
 namespace quire {
 
-// Calls `read(const absl::Status&, const std::string& bytes)` once: with an error and without bytes
-// where the call is cancelled while it waits, or the pool takes no more.
+// Calls `read(const absl::Status&, const std::string& bytes)` once. It gets an error and no bytes
+// if the call is cancelled while it waits, or if the pool takes no more.
 template <typename Read>
 void ReadOrRefuse(WorkPool* pool, const Call& call, std::string bytes, Read read) {
   if (bytes.size() <= kMaxInlineBytes) {
     read(absl::OkStatus(), bytes);
     return;
   }
-  // What is parsed takes several times its text.
+  // A parsed request takes several times its text.
   constexpr size_t kMemoryPerByte = 2;
   const size_t num_bytes = kMemoryPerByte * bytes.size();
   auto held = std::make_shared<std::string>(std::move(bytes));
@@ -57,8 +57,9 @@ inline void RefuseCall(GenerateHandler* handler, const Caller& caller, Call& cal
   call.Fail(WithRetryPushback(status));
 }
 
-// The caller of a request to generate, which is all here now; nothing where the engine has no room
-// for it: then the call ends before the request is read, so that refusing costs next to nothing.
+// The caller of a request to generate, once the whole request is here. Nothing if the engine has no
+// room for it: then the call ends before the request is read, so that refusing costs next to
+// nothing.
 inline std::optional<Caller> Admit(GenerateHandler* handler, Call& call) {
   call.SetTrace(handler->TraceOf(call.trace()));
   Caller caller = {call.principal(), call.token(), call.trace(), MonotonicNow()};

@@ -1,4 +1,4 @@
-// What a request shows of its caller, over any HTTP. Pure; the thread of the connection's loop.
+// The credentials that a request shows, over any HTTP. Pure; the thread of the connection's loop.
 #pragma once
 
 #include "server/auth/authenticator.h"

@@ -28,8 +28,8 @@ void AnswerUnary(GrpcCall& call, const std::string& bytes, const Handle& handle)
   }
 }
 
-// `handle` is `absl::StatusOr<Response>(const Request&, const GrpcCall&)`, called on the
-// connection's loop, or, where the time grows with the request, as ReadRequest does with `pool`.
+// `handle` is `absl::StatusOr<Response>(const Request&, const GrpcCall&)`. It is called on the
+// connection's loop, or, if its time grows with the request, as ReadRequest does it with `pool`.
 template <typename Request, typename Handle>
 GrpcMethod UnaryMethod(const google::protobuf::MethodDescriptor& method, Handle handle,
                        WorkPool* pool = nullptr) {

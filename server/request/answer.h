@@ -1,5 +1,5 @@
-// The answer to a request, in the server's own words: what every surface tells in its own way. A
-// token is its id and its bytes; text is made of bytes by the surface that tells it. Plain values.
+// The answer to a request, in the server's own form, which every surface writes in its own way. A
+// token is its id and its bytes; the surface makes text of the bytes. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct Started {
   int32_t index = 0;  // of the continuation
   std::string request_id = {};
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;                      // those found in the prefix cache
+  int64_t cached_tokens = 0;  // prompt tokens that were found in the prefix cache
   std::vector<AnswerToken> prompt_logprobs = {};  // of continuation 0
   std::vector<TokenId> prompt_token_ids = {};     // likewise, if asked for
 };
@@ -73,8 +73,8 @@ struct Finished {
 
 using AnswerPart = std::variant<Started, Delta, Finished>;
 
-// Bytes that a part takes in some form, roughly: each token with a logprob and each alternative
-// also take those of their bytes.
+// About how many bytes a part takes in some form. Each token with a logprob and each alternative
+// also takes its own bytes.
 struct PartBytes {
   size_t part, token_id, token, top;
 };

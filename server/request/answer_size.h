@@ -1,5 +1,5 @@
-// How large an answer in one piece may become, told while it grows: who asks for more than can be
-// sent hears so before the rest is computed.
+// How large an answer in one piece may become, checked while it grows: a client that asks for more
+// than can be sent hears so before the rest is computed.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace quire {
 // INVALID_ARGUMENT, since asking again does not help.
 absl::Status AnswerTooLarge();
 
-// Of all requests of a call, whose answers are sent as one. Any thread.
+// The size of the answers to all requests of a call, which are sent as one. Any thread.
 class AnswerSize {
  public:
   // False when it becomes too large.

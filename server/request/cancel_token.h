@@ -13,15 +13,15 @@ namespace quire {
 
 class CancelToken {
  public:
-  // The request is to end; its client listens, and hears how. Runs what Bind gave, at once or when
-  // it is given.
+  // Ends the request; its client listens, and hears how it ended. Runs the function that Bind gave,
+  // at once or when it is given.
   void Cancel() { End(/*nobody_listens=*/false); }
 
-  // The same, and nobody listens any more: whatever is made for the client is made in vain.
+  // The same, but nobody listens any more: everything that is made for the client is made in vain.
   void Abandon() { End(/*nobody_listens=*/true); }
 
-  // What that means from now on; runs at once if it has happened already. Without `on_abandon` the
-  // one is as the other.
+  // Sets what Cancel and Abandon run from now on; runs it at once if one was called already.
+  // Without `on_abandon`, Abandon runs what Cancel runs.
   void Bind(std::function<void()> on_cancel, std::function<void()> on_abandon = nullptr) {
     std::function<void()> action;
     {
@@ -49,7 +49,7 @@ class CancelToken {
     if (action) action();
   }
 
-  // Each once.
+  // Gives each function once.
   std::function<void()> TakeAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::function<void()> on_cancel = std::exchange(on_cancel_, nullptr);
     if (!is_abandoned_) return on_cancel;

@@ -10,8 +10,8 @@
 
 namespace quire {
 
-// `status`, which is not OK, with the field it is about, by the name that the request's surface has
-// for it (field_names.h): "sampling.temperature", "messages[3].role".
+// `status`, which is not OK, with the field that it is about. The field has the name that the
+// request's surface uses (field_names.h): "sampling.temperature", "messages[3].role".
 absl::Status InField(absl::string_view field, absl::Status status);
 
 // INVALID_ARGUMENT for the value of `field`.
@@ -20,7 +20,7 @@ absl::Status InvalidField(absl::string_view field, absl::string_view sentence);
 // UNIMPLEMENTED for a value of `field` that others serve.
 absl::Status UnimplementedField(absl::string_view field, absl::string_view sentence);
 
-// The path of the field, empty where `status` blames none.
+// The path of the field; empty if `status` blames none.
 std::string FieldOf(const absl::Status& status);
 
 // Names of errors, by which OpenAI's clients tell them apart.
@@ -29,7 +29,7 @@ inline constexpr char kModelNotFound[] = "model_not_found";
 
 absl::Status WithErrorCode(absl::string_view code, absl::Status status);
 
-// Empty where the error has no name.
+// Empty if the error has no name.
 std::string ErrorCodeOf(const absl::Status& status);
 
 }  // namespace quire

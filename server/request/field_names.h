@@ -1,6 +1,6 @@
-// FieldNames: what a surface calls the fields of Generation, so that an error names the field that
-// its client sent. The defaults are OpenAI's names, with vLLM's for what OpenAI does not have.
-// Constants.
+// FieldNames: a surface's names for the fields of Generation, so that an error names the field that
+// its client sent. The defaults are OpenAI's names, with vLLM's for fields that OpenAI does not
+// have. Constants.
 #pragma once
 
 namespace quire {

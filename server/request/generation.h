@@ -1,5 +1,5 @@
-// Generation: a request to generate, as every surface makes it of its own messages: what the client
-// asked for, not checked yet. Plain values.
+// Generation: a request to generate, as every surface makes it of its own messages: the client's
+// values, not checked yet. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,16 @@ namespace quire {
 struct TextPrompt {
   std::string text;
   bool add_special_tokens = true;    // those that begin and end a sequence
-  bool parse_special_tokens = true;  // where the text spells one
+  bool parse_special_tokens = true;  // if the text spells one
 };
 
 using TokenIdsPrompt = std::vector<uint32_t>;
 
-// What an answer begins with, as the prompt's end: it counts as prompt and does not come back.
-// Special tokens spelled in it count as such.
+// The text that an answer begins with, as the prompt's end: it counts as prompt and does not come
+// back. Special tokens that are spelled in it count as such.
 struct AnswerStart {
   std::string text;
-  // Where the prompt ends with reasoning_open, white space apart, reasoning_close comes before the
+  // If the prompt ends with reasoning_open, white space apart, reasoning_close comes before the
   // text.
   std::string reasoning_open;
   std::string reasoning_close;
@@ -47,10 +47,10 @@ struct ChatPrompt {
 // None: it is missing.
 using Prompt = std::variant<std::monostate, TextPrompt, TokenIdsPrompt, ChatPrompt>;
 
-// How long it was in the request, about.
+// About how long it was in the request.
 size_t NumBytes(const ChatPrompt& chat);
 size_t NumBytes(const Prompt& prompt);
-// Of a chat; else 0.
+// The messages of a chat; 0 for other prompts.
 size_t NumMessages(const Prompt& prompt);
 
 // A field without a value has the model's default, else vLLM's.
@@ -79,12 +79,12 @@ struct Generation {
   bool ignore_eos = false;
   bool include_stop_in_output = false;
 
-  std::optional<int32_t> logprobs;         // how many likely tokens beside each; none: none at all
+  std::optional<int32_t> logprobs;         // how many likely tokens beside each; none: no logprobs
   std::optional<int32_t> prompt_logprobs;  // likewise
   bool return_token_ids = false;
   bool return_prompt_token_ids = false;
   bool skip_special_tokens = true;
-  std::vector<uint32_t> shown_special_tokens;  // nevertheless
+  std::vector<uint32_t> shown_special_tokens;  // even if special tokens are skipped
 
   int32_t priority = 0;  // lower runs first
   std::string cache_salt;

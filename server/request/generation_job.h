@@ -1,5 +1,5 @@
-// GenerationJob: one validated request, split into what the engine needs and what the server keeps
-// to turn tokens back into text. Plain values.
+// GenerationJob: one validated request, split into the part that the engine needs and the part that
+// the server keeps to turn tokens back into text. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct OutputOptions {
   std::vector<std::string> stop_strings;
   bool include_stop_in_output = false;
   bool skip_special_tokens = true;
-  std::vector<TokenId> shown_special_tokens;  // nevertheless
+  std::vector<TokenId> shown_special_tokens;  // even if special tokens are skipped
   bool return_token_ids = false;
   bool return_prompt_token_ids = false;
   bool logprobs = false;
   bool prompt_logprobs = false;
-  bool prompt_has_added_tokens = false;  // those that a tokenizer puts around a text
-  bool generates = true;                 // false: what the engine draws, one token, is not shown
+  bool prompt_has_added_tokens = false;  // special tokens that a tokenizer puts around a text
+  bool generates = true;                 // false: the one token that the engine draws is not shown
 };
 
 struct GenerationJob {

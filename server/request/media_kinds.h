@@ -1,4 +1,4 @@
-// What parts of a message are that no model here can see or hear. Pure functions; any thread.
+// The parts of a message that no model here can see or hear. Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace quire {
 
-// Of a part's type, or of a key that it has: "pictures" of "image_url"; empty of what may be text.
+// The kind of a part, by its type or by a key that it has: "pictures" for "image_url"; empty if it
+// may be text.
 absl::string_view MediaKindOf(absl::string_view name);
 
 // Why they are refused: "pictures are not supported by this server, which takes text".

@@ -1,5 +1,5 @@
-// ModelFacts: what request conversion must know about the served model. Built once at start; any
-// thread reads it.
+// ModelFacts: the facts about the served model that request conversion needs. Built once at start;
+// any thread reads it.
 #pragma once
 
 #include <cstdint>

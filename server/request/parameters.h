@@ -15,15 +15,15 @@
 
 namespace quire {
 
-// Everything but the prompt: the request's value, else the model's default, else vLLM's.
+// Everything except the prompt: the request's value, else the model's default, else vLLM's.
 // `random_seed` is used when the request has no seed. NOT_FOUND for another model's name.
 absl::StatusOr<GenerationJob> ConvertParameters(const Generation& asked, const ModelFacts& model,
                                                 uint64_t random_seed);
 
-// Whose share of the server a request of `principal` takes.
+// The flow whose share of the server a request of `principal` takes.
 RequestFlow FlowOf(const Principal& principal);
 
-// Checks what the request asks for against what `principal` may, and makes its prefix cache entries
+// Checks that `principal` may have what the request asks for, and makes its prefix cache entries
 // and its share of the server the principal's own.
 absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job);
 
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const std::string& field,
                                                      absl::Span<const uint32_t> ids,
                                                      const ModelFacts& model);
 
-// The prompt of such ids: of one that is to be truncated only those that are kept are looked at.
+// The prompt of such ids. If it is to be truncated, only the ids that are kept are checked.
 absl::StatusOr<std::vector<TokenId>> ConvertPromptIds(absl::Span<const uint32_t> ids,
                                                       const ModelFacts& model,
                                                       const GenerationJob& job);

@@ -1,5 +1,5 @@
-// RequestFuel: the Fuel of one request, by its size in bytes and in messages. One thread; the token
-// is anybody's.
+// RequestFuel: the Fuel of one request, by its size in bytes and in messages. One thread; any
+// thread may use the token.
 #pragma once
 
 #include <algorithm>

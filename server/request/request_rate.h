@@ -12,23 +12,23 @@ namespace quire {
 
 class RequestRates {
  public:
-  // Counts a request of `principal` that begins at `now`, of at most `per_minute`. Zero when it is
-  // allowed, else how long until one will be.
+  // Counts a request of `principal` that begins at `now`, if at most `per_minute` do. Zero when it
+  // is allowed, else the time until one will be.
   absl::Duration Take(const std::string& principal, int64_t per_minute, absl::Time now);
 
   size_t size() const { return savings_.size(); }
 
  private:
   struct Savings {
-    double requests;  // what may begin at once
+    double requests;  // how many may begin at once
     absl::Time as_of;
     int64_t per_minute;
 
     double At(absl::Time now) const;
   };
 
-  // Those who have not begun a request for a minute have saved up all they can: nothing is lost
-  // when they are forgotten.
+  // A principal that has not begun a request for a minute has saved up all it can, so nothing is
+  // lost when it is forgotten.
   void ForgetIdle(absl::Time now);
 
   absl::flat_hash_map<std::string, Savings> savings_;

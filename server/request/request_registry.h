@@ -1,6 +1,6 @@
 // RequestRegistry: the requests that are running, by principal and request_id, which is unique
-// among its principal's. Limits how many of them a principal has, and how many it begins.
-// Admin.Abort looks here; draining waits here for the last one to end. Any thread.
+// among the requests of its principal. Limits how many requests a principal has, and how many it
+// begins. Admin.Abort looks here; draining waits here for the last one to end. Any thread.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@
 
 namespace quire {
 
-// What becomes of a request whose id another one of its principal has.
+// How to treat a request whose id another request of its principal has.
 enum class IdInUse : uint8_t { kRefuse, kMakeAnother };
 
 class RequestRegistry {
@@ -44,23 +44,23 @@ class RequestRegistry {
     std::pair<std::string, std::string> key_;
   };
 
-  // Enters a request of `owner` that begins at `now`. An empty id gets one chosen here, which
-  // nobody can guess. ALREADY_EXISTS while another request of the owner has this id, unless another
-  // id is to be made from it then; RESOURCE_EXHAUSTED beyond the owner's limits of concurrent
-  // requests and of requests per minute.
+  // Enters a request of `owner` that begins at `now`. An empty id is replaced by one that nobody
+  // can guess. ALREADY_EXISTS while another request of the owner has this id, unless another id is
+  // to be made from it then; RESOURCE_EXHAUSTED beyond the owner's limits of concurrent requests
+  // and of requests per minute.
   absl::StatusOr<Lease> Enter(const Principal& owner, std::string request_id,
                               const std::shared_ptr<CancelToken>& token, absl::Time now,
                               IdInUse id_in_use = IdInUse::kRefuse);
 
-  // Cancels the request with this id for `asker`: of the principal `owner`, or, if that is empty,
-  // the asker's own, else, for an admin, the only one that there is; false when there is none.
-  // PERMISSION_DENIED for another's request without the role admin; FAILED_PRECONDITION, naming
-  // them, when several principals have one.
+  // Cancels the request with this id for `asker`. It belongs to the principal `owner`. If `owner`
+  // is empty, it is the asker's own request, or else, for an admin, the only request with this id.
+  // False when there is none. PERMISSION_DENIED for another's request without the role admin;
+  // FAILED_PRECONDITION, naming the principals, when several have one.
   absl::StatusOr<bool> Cancel(const Principal& asker, const std::string& request_id,
                               const std::string& owner);
 
   int64_t size() const;
-  // How many run, by the name of their principal; of those that have any.
+  // How many requests run, by the name of their principal; only principals that have any.
   std::vector<std::pair<std::string, int64_t>> NumRunning() const;
 
   // Waits until no request is left; false when the deadline came first.

@@ -9,7 +9,8 @@ namespace quire {
 
 class RequestSeeds {
  public:
-  // With `seed` the n-th request has the same one in every run; without, nobody can foretell it.
+  // With `seed` the n-th request has the same seed in every run; without it, nobody can foretell
+  // the seed.
   explicit RequestSeeds(std::optional<uint64_t> seed) : seed_(seed) {}
 
   uint64_t Next();

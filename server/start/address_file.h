@@ -1,4 +1,4 @@
-// The file of --address-file: where the server listens, for what runs beside it and was not told,
+// The file of --address-file: where the server listens, for programs beside it that were not told,
 // such as the health check of a container. Main thread.
 #pragma once
 

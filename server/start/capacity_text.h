@@ -1,5 +1,5 @@
-// What --plan prints of a capacity, for people or as one JSON object, and what the log says of the
-// memory that a start took. Plain functions; any thread.
+// The text of --plan about a capacity, for people or as one JSON object, and the log's text about
+// the memory that a start took. Plain functions; any thread.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// `model_folder` is named as what is planned for; ends with a line break.
+// Names `model_folder` as the model of the plan; ends with a line break.
 std::string CapacityText(const Capacity& capacity, const std::string& model_folder);
 std::string CapacityJson(const Capacity& capacity, const std::string& model_folder);
 

@@ -16,14 +16,14 @@ class Progress;
 // build/PRESET/bin. NOT_FOUND names the places that were tried.
 absl::StatusOr<std::string> FindBundledModel();
 
-// What serving with these settings reads of a model.
+// The parts of a model that serving with these settings reads.
 ModelNeeds ServingNeeds(const Settings& settings);
 
-// The folder with config.json that the settings mean: a folder that exists, else a model by name,
-// of which what is needed is downloaded unless it is in the cache (see FetchHubModel; that may take
-// long, and counts in `progress`, which may be null), else the bundled model when none is given. An
-// error says what was looked for and what to do; ModelLocationFailureCode tells its exit code. Any
-// thread.
+// The folder with config.json that the settings mean. This is a folder that exists; else a model by
+// name; else, when none is given, the bundled model. The files that are needed of a model by name
+// are downloaded unless they are in the cache (see FetchHubModel; that may take long, and counts in
+// `progress`, which may be null). An error says what was looked for and what to do;
+// ModelLocationFailureCode tells its exit code. Any thread.
 absl::StatusOr<std::string> FindModelFolder(const Settings& settings, const ModelNeeds& needs,
                                             Progress* progress);
 

@@ -23,9 +23,9 @@ class ProcessEvents {
   // Says that there is news. Any thread.
   void Notify();
 
-  // The next event; kTimeout at the deadline, of MonotonicNow's. What is the same signal once more
-  // is none: Ctrl-C reaches a whole process group, and a script around this one passes it on;
-  // timeout(1) signals its command, and then its whole group.
+  // The next event; kTimeout at the deadline, which is a time of MonotonicNow. A repetition of the
+  // same signal is not an event: Ctrl-C reaches a whole process group, and a script around this
+  // process passes it on; timeout(1) signals its command, and then the command's whole group.
   Kind Wait(absl::Time deadline = absl::InfiniteFuture());
 
  private:

@@ -13,15 +13,15 @@
 
 namespace quire {
 
-// "loading weights: 1.20 of 16.06 GB, 2.4 GB/s, 6 s left", or what of it is known.
+// "loading weights: 1.20 of 16.06 GB, 2.4 GB/s, 6 s left", or the part of it that is known.
 std::string ProgressText(const ProgressSnapshot& snapshot);
 // The same behind a bar, no wider than `num_columns`.
 std::string ProgressBar(const ProgressSnapshot& snapshot, int num_columns);
 
 class ProgressPrinter {
  public:
-  // `progress` outlives this. `print_line` gets the lines for where there is no terminal; `draw`
-  // gets, for a terminal, the bar, and what wipes it when its stage ends.
+  // `progress` outlives this. Without a terminal, `print_line` gets the lines. On a terminal,
+  // `draw` gets the bar, and the text that wipes the bar when its stage ends.
   ProgressPrinter(const Progress& progress, std::function<void(const std::string&)> print_line,
                   std::function<void(const std::string&)> draw);
   ~ProgressPrinter();

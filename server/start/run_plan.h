@@ -1,4 +1,4 @@
-// quire-server --plan: prints what a start would find room for, and ends. Main thread.
+// quire-server --plan: prints how much a start would find room for, and ends. Main thread.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace quire {
 
-// `command_line.plan` is set. Nothing is loaded, no port is opened; of a model by name the small
-// files alone are downloaded. Returns an exit code as a start would.
+// `command_line.plan` is set. Loads nothing and opens no port; of a model by name it downloads only
+// the small files. Returns an exit code as a start would.
 int RunPlan(const CommandLine& command_line, const BackendOpener& open_backend);
 
 }  // namespace quire

@@ -10,12 +10,12 @@
 
 namespace quire {
 
-// Taking everything down after the drain, beside what the drain has left of --shutdown-timeout:
-// longer means that something hangs.
+// The time to take everything down after the drain, beside the rest that the drain has left of
+// --shutdown-timeout. A longer time means that something hangs.
 inline constexpr absl::Duration kTeardownLimit = absl::Seconds(5);
 
 // `args` without the program's name. Returns an exit code of server/base/exit_code.h, or does not
-// return when what has failed may hang.
+// return when the part that failed may hang.
 int RunServer(const std::vector<std::string>& args, BackendOpener open_backend,
               absl::Duration teardown_limit = kTeardownLimit);
 

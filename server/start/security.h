@@ -1,6 +1,6 @@
-// Security: what the settings say about who may use the server, opened once at start. Its own
-// thread, "quire-files", follows the files of keys and certificates, whose disk may be slow or
-// away: a change counts within a second. Any thread after that.
+// Security: the settings' rules about who may use the server, opened once at start. Its own thread,
+// "quire-files", follows the files of keys and certificates, because their disk may be slow or
+// away. A change counts within a second. Any thread after that.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class Security {
   // Reads the key file and the certificates. INVALID_ARGUMENT, beginning with the flag to change.
   static absl::StatusOr<std::unique_ptr<Security>> Open(const Settings& settings);
 
-  // Who may call what.
+  // The rules about who may call which method.
   const Gate& gate() const { return gate_; }
   // TLS for new connections; null without it.
   TlsContext* tls() const { return tls_.get(); }
@@ -51,10 +51,10 @@ class Security {
   MonotonicCondVar news_;
   bool reload_asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread follower_;  // where there are files to follow
+  std::thread follower_;  // only if there are files to follow
 };
 
-// What an operator may not expect of these settings, a sentence each, for the log.
+// Facts about these settings that an operator may not expect, a sentence each, for the log.
 std::vector<std::string> SecurityWarnings(const Settings& settings);
 
 }  // namespace quire

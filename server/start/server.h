@@ -21,16 +21,16 @@ class Progress;
 class Security;
 struct BackendOptions;
 
-// How a server comes by its device: OpenBackend, or what a test puts in its place.
+// How a server gets its device: OpenBackend, or a test's replacement for it.
 using BackendOpener =
     std::function<absl::StatusOr<std::unique_ptr<Backend>>(const BackendOptions& options)>;
 
 class Server {
  public:
   // Loads tokenizer, template and engine side by side, then begins to accept on `listener`.
-  // `progress`, of the start, may be null. `security` outlives the server.
-  // `on_engine_failure` is called at most once, from a thread of the engine's; then the server is
-  // to be ended with EndStreams. Statuses as server/base/exit_code.h maps them.
+  // `progress` shows the start and may be null. `security` outlives the server. `on_engine_failure`
+  // is called at most once, from a thread of the engine; then the server must be ended with
+  // EndStreams. Statuses as server/base/exit_code.h maps them.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const Settings& settings, const std::string& model_folder, Listener listener,
       const BackendOpener& open_backend, Progress* progress, const Security& security,
@@ -45,10 +45,10 @@ class Server {
   void SetDead();
   // Waits until no request runs; false when the deadline came first.
   bool WaitUntilDrained(absl::Time deadline);
-  // Ends what still runs with this status, whether the engine still answers or not.
+  // Ends the requests that still run with this status, whether the engine still answers or not.
   void EndStreams(const absl::Status& status);
-  // Waits until every client has the end of its calls, or for the deadline; then closes the port
-  // and all connections, so that whoever still calls hears UNAVAILABLE.
+  // Waits until every client has the end of its calls, or for the deadline. Then closes the port
+  // and all connections, so that a client that still calls gets UNAVAILABLE.
   void FinishCalls(absl::Time deadline);
 
   // One line for the log: address, model, device, context, cache.

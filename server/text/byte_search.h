@@ -7,10 +7,10 @@
 
 namespace quire {
 
-// First offset >= `from` where `needle` stands in `text`, or npos. Linear time on any input.
+// First offset >= `from` at which `text` has `needle`, or npos. Linear time on any input.
 size_t FindBytes(std::string_view text, std::string_view needle, size_t from);
 
-// Last offset where `needle` stands in `text`, or npos. Linear time on any input.
+// Last offset at which `text` has `needle`, or npos. Linear time on any input.
 size_t FindLastBytes(std::string_view text, std::string_view needle);
 
 }  // namespace quire

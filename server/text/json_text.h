@@ -1,4 +1,4 @@
-// Text from anywhere as a JSON string. Pure; any thread.
+// Any text as a JSON string. Pure; any thread.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a mistyped name may have meant. Pure functions; any thread.
+// The name that a mistyped name may have meant. Pure functions; any thread.
 #pragma once
 
 #include <string>

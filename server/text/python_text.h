@@ -1,6 +1,6 @@
-// What Python's str methods say of characters and words (utf8proc underneath), as chat templates
-// expect it. A code is a code point, or -1 for a byte that is not UTF-8 (CharacterAt of utf8.h).
-// Pure functions, any thread.
+// The answers of Python's str methods about characters and words (utf8proc underneath), as chat
+// templates expect them. A code is a code point, or -1 for a byte that is not UTF-8 (CharacterAt of
+// utf8.h). Pure functions, any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// str.isspace(), str.isalpha(), ... of one character.
+// str.isspace(), str.isalpha(), ... for one character.
 bool IsSpace(int32_t code);
 bool IsAlpha(int32_t code);
 bool IsDecimal(int32_t code);

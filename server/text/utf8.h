@@ -40,7 +40,7 @@ DecodedChar DecodeCharBefore(const char* end);
 // bytes that they would take.
 void AppendUtf8(char32_t code_point, std::string* out);
 
-// What the first bytes of a text are.
+// The kind of the first bytes of a text.
 enum class Utf8Start {
   kCharacter,   // a whole character of `num_bytes`
   kIncomplete,  // `num_bytes`, all there is, could be the start of a character
@@ -57,8 +57,8 @@ Utf8Prefix ClassifyUtf8Prefix(std::string_view text);
 std::optional<size_t> FindInvalidUtf8(std::string_view text);
 inline bool IsValidUtf8(std::string_view text) { return !FindInvalidUtf8(text).has_value(); }
 
-// Walking through text that need not be valid: a byte that is part of no valid character counts as
-// a character of its own, so nothing here can fail.
+// Walks through text that need not be valid: a byte that is part of no valid character counts as a
+// character by itself, so nothing here can fail.
 struct Character {
   int32_t code;  // -1 for a byte that is not UTF-8
   size_t size;   // bytes it takes, at least 1

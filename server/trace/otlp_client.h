@@ -23,8 +23,8 @@ class OtlpClient {
   OtlpClient(const OtlpClient&) = delete;
   OtlpClient& operator=(const OtlpClient&) = delete;
 
-  // Sends an ExportTraceServiceRequest; returns the ExportTraceServiceResponse, or the collector's
-  // status, or what kept it from giving one: UNAVAILABLE, DEADLINE_EXCEEDED.
+  // Sends an ExportTraceServiceRequest. Returns the ExportTraceServiceResponse, or the collector's
+  // status, or the reason why it gave none: UNAVAILABLE, DEADLINE_EXCEEDED.
   absl::StatusOr<std::string> Export(const std::string& request);
 
   // The call under way and all further ones end at `deadline`; any thread.

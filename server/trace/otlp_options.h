@@ -1,4 +1,4 @@
-// OtlpOptions: where spans go and what they say of this process, from the settings and from
+// OtlpOptions: where spans go and how they describe this process, from the settings and from
 // OpenTelemetry's environment variables. Plain value.
 #pragma once
 
@@ -25,7 +25,7 @@ struct OtlpOptions {
 };
 
 // `endpoint`, of --otlp-traces-endpoint, is a URL: http:// and grpc:// for a connection without
-// TLS, https:// and grpcs:// with it; the port is 4317 unless it says another. Read are
+// TLS, https:// and grpcs:// with it; the port is 4317 unless the URL has another. Reads
 // OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, and OTEL_EXPORTER_OTLP_[TRACES_]HEADERS and
 // _CERTIFICATE. OUT_OF_RANGE names the setting or variable to change.
 absl::StatusOr<OtlpOptions> ReadOtlpOptions(absl::string_view endpoint, double sample_ratio,

@@ -1,6 +1,6 @@
 // The spans of one request: "llm_request" and below it, for each continuation, "queue", "prefill"
 // and "decode". Attributes have the names of OpenTelemetry's GenAI conventions and of vLLM;
-// docs/tracing.md lists them. Pure but for the ids of spans; any thread.
+// docs/tracing.md lists them. Pure, except for the ids of spans; any thread.
 #pragma once
 
 #include "opentelemetry/proto/trace/v1/trace.pb.h"

@@ -1,5 +1,5 @@
-// RequestTrace: what is noted of one request that is recorded, until its spans are made of it.
-// Never a prompt or an answer. Passed on with the request: one thread at a time.
+// RequestTrace: the notes about one recorded request, until its spans are made of them. It never
+// has a prompt or an answer. Passed on with the request: one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,16 @@ struct RequestTrace {
   TraceContext context;
   SpanId span_id;
   absl::Time arrived;
-  absl::Time ended;  // when the last of its answer was given to the transport
+  absl::Time ended;  // when the last part of its answer was given to the transport
   absl::StatusCode status = absl::StatusCode::kOk;
   bool is_chat = false;
   std::string request_id;
   std::string model;  // as the caller called it, or the first name
-  // Once the request is known to be sound.
+  // Set once the request is known to be sound.
   std::optional<SamplingParams> sampling;
   int64_t max_tokens = 0;
   int64_t num_prompt_tokens = 0;
-  // Once the engine has it.
+  // Set once the engine has the request.
   std::vector<Continuation> continuations;
 
   // One event of the engine's; `times` belongs to kFinished.
@@ -46,7 +46,8 @@ struct RequestTrace {
   // The answer's end; only the first one counts.
   void End(absl::StatusCode code, absl::Time now);
 
-  // How the request ended: what its caller ended is cancelled, though nobody was told.
+  // How the request ended. A request that its caller ended counts as cancelled, though nobody was
+  // told.
   absl::StatusCode outcome() const;
   int64_t num_spans() const;
 };

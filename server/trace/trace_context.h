@@ -1,5 +1,5 @@
-// TraceContext: which trace a call belongs to, as W3C's Trace Context says it in the headers
-// traceparent and tracestate. Plain value; pure functions; any thread.
+// TraceContext: the trace that a call belongs to, from the headers traceparent and tracestate of
+// W3C's Trace Context. Plain value; pure functions; any thread.
 #pragma once
 
 #include <array>
@@ -18,18 +18,18 @@ using SpanId = std::array<uint8_t, 8>;
 struct TraceContext {
   TraceId trace_id = {};    // all zero: no trace
   SpanId parent_id = {};    // the caller's span; all zero: none
-  bool is_sampled = false;  // its spans are to be recorded
-  std::string state;        // tracestate, for whoever reads the spans
+  bool is_sampled = false;  // its spans must be recorded
+  std::string state;        // tracestate, for readers of the spans
 
   bool exists() const { return trace_id != TraceId(); }
   bool has_parent() const { return parent_id != SpanId(); }
 };
 
-// tracestate beyond this, which is what the W3C wants to be passed on, is left out.
+// A longer tracestate is left out; the W3C wants this much to be passed on.
 inline constexpr size_t kMaxTraceStateBytes = 512;
 
-// The caller's, from the headers of a call, names in lower case. Nothing where traceparent is not
-// there, not sound or there twice; a tracestate that is not sound is left out.
+// The caller's trace, from the headers of a call, with names in lower case. Nothing if traceparent
+// is not there, is not sound or is there twice; a tracestate that is not sound is left out.
 TraceContext ReadTraceContext(absl::Span<const std::pair<std::string, std::string>> headers);
 
 // A new trace without a parent.

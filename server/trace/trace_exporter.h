@@ -1,6 +1,6 @@
 // TraceExporter: decides which requests are recorded, and brings their spans to the collector: from
-// a bounded queue, in batches, on a thread of its own. A collector that is away, slow or unwilling
-// costs spans, which are counted, and nothing else. Any thread; nobody waits.
+// a bounded queue, in batches, on its own thread. A collector that is away, slow or unwilling costs
+// only spans, which are counted. Any thread; nobody waits.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class TraceExporter {
  public:
   // Spans that wait; those of further requests are dropped.
   static constexpr int64_t kMaxQueuedSpans = 8192;
-  // How long the destructor may take to export what waits.
+  // How long the destructor may take to export waiting spans.
   static constexpr absl::Duration kFlushTime = absl::Seconds(1);
 
   // `metrics` and `exemplars` outlive the exporter.
@@ -45,13 +45,13 @@ class TraceExporter {
   TraceExporter(const TraceExporter&) = delete;
   TraceExporter& operator=(const TraceExporter&) = delete;
 
-  // The trace of a call whose caller sent `callers`: that one, which says itself whether it is
-  // sampled, or a new one for the share of calls that are to be, or none.
+  // The trace of a call whose caller sent `callers`: the caller's trace, which says itself whether
+  // it is sampled; or a new one, for the share of calls that are sampled; or none.
   TraceContext TraceOf(TraceContext callers) const;
 
-  // For a request of a call with this trace that came at `arrived`; null where it is not sampled.
-  // Goes to the collector once it is let go, which must be after its End and before the exporter
-  // is gone.
+  // Records a request of a call with this trace that came at `arrived`; null if the trace is not
+  // sampled. The record goes to the collector once it is let go, which must be after its End and
+  // before the exporter is gone.
   RecordedTrace Record(TraceContext context, absl::Time arrived);
 
  private:

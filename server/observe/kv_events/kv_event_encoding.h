@@ -1,6 +1,5 @@
-// What becomes of the prefix cache, as vLLM's publishers write it: MessagePack of
-// [time, [event, ...], data_parallel_rank], an event being ["BlockStored", ...] and the like. Pure;
-// any thread.
+// Writes events of the prefix cache as vLLM's publishers do: MessagePack of [time, [event, ...],
+// data_parallel_rank], where an event is ["BlockStored", ...] or the like. Pure; any thread.
 #pragma once
 
 #include <cstdint>

@@ -12,9 +12,9 @@ namespace quire {
 struct KvEventsConfig {
   bool enabled = false;  // over ZeroMQ; gRPC's subscribers need no setting
   std::string endpoint = "tcp://127.0.0.1:5557";
-  std::string replay_endpoint;  // empty: nobody can ask for what is past
+  std::string replay_endpoint;  // empty: nobody can ask for past batches
   std::string topic;
-  int64_t buffer_steps = 10'000;  // batches kept for those who ask for what is past
+  int64_t buffer_steps = 10'000;  // batches kept for subscribers that ask for past ones
   int64_t hwm = 100'000;          // batches kept for a subscriber that does not read
 };
 

@@ -1,8 +1,8 @@
-// ZmqPublisher: tells what becomes of the prefix cache over ZeroMQ, as vLLM does: a PUB socket, and
-// a ROUTER socket for those who ask for what they have missed. One thread of its own, which sleeps
-// while there is nothing to tell; a subscriber that does not read loses batches, which shows in
-// their numbers, and keeps nobody waiting. Made before the first request, destroyed before the
-// engine.
+// ZmqPublisher: publishes the events of the prefix cache over ZeroMQ, as vLLM does: through a PUB
+// socket, and a ROUTER socket for subscribers that ask for batches that they have missed. It has
+// its own thread, which sleeps while there is nothing to publish. A subscriber that does not read
+// loses batches, which shows in their numbers, and keeps nobody waiting. Made before the first
+// request, destroyed before the engine.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// AccessLog: one line for each call that has ended, put together by a thread of its own: no call
-// waits for the log. Each address has a rate of its own, so that one client's flood of calls leaves
-// the others' lines to be seen. Any thread adds.
+// AccessLog: one line for each call that has ended. Its own thread puts the lines together, so no
+// call waits for the log. Each address has its own rate, so that one client's flood of calls does
+// not hide the lines of others. Any thread adds.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace quire {
 
 class AccessLog {
  public:
-  // Of calls of one address within a second; what is beyond is counted in one line. Fewer of those
-  // that ended with an error: nobody fills the log with refusals.
+  // Lines for calls of one address within a second; further calls are counted in one line. Calls
+  // that ended with an error get fewer lines, so that nobody fills the log with refusals.
   static constexpr int64_t kMaxLinesPerSecond = 1000;
   static constexpr int64_t kMaxErrorsPerSecond = 20;
   // Addresses with a rate of their own; all further ones of a second share one.
@@ -34,7 +34,7 @@ class AccessLog {
   explicit AccessLog(LogFormat format);
   // Gives each line, without its end, to `write`, on the log's thread.
   AccessLog(LogFormat format, std::function<void(const std::string& line)> write);
-  // Writes what waits.
+  // Writes the entries that wait.
   ~AccessLog();
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
@@ -49,12 +49,12 @@ class AccessLog {
     int64_t num_errors = 0;
     int64_t num_omitted = 0;
   };
-  // What is said instead of lines.
+  // The counts that are written instead of lines.
   struct Omitted {
     int64_t num_errors = 0;
     int64_t num_lines = 0;    // of calls without an error, beyond their address's rate
     int64_t num_waiting = 0;  // beyond kMaxWaiting
-    // The address that had most left out within a second.
+    // The address with the most lines left out within a second.
     std::string most_of;
     int64_t num_of_most = 0;
     bool any() const { return num_errors + num_lines + num_waiting > 0; }
@@ -73,8 +73,8 @@ class AccessLog {
   MonotonicCondVar news_;
   std::vector<AccessEntry> waiting_ ABSL_GUARDED_BY(mutex_);
   Omitted omitted_ ABSL_GUARDED_BY(mutex_);       // since they were last written
-  absl::Time count_due_ ABSL_GUARDED_BY(mutex_);  // when what is omitted is to be written
-  absl::Time second_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // that rates_ is about
+  absl::Time count_due_ ABSL_GUARDED_BY(mutex_);  // when omitted_ must be written
+  absl::Time second_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // the second of rates_
   absl::flat_hash_map<std::string, Rate> rates_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -1,6 +1,7 @@
-// LogWriter: the only one that writes to standard error once it is there. Whoever has a line leaves
-// it in a bounded queue and goes on; a thread of its own writes, and waits alone where nobody
-// reads. What found no room is counted, and said as soon as lines can be written again. Any thread.
+// LogWriter: once it exists, only it writes to standard error. A thread that has a line leaves it
+// in a bounded queue and goes on. The writer's own thread writes, and is the only one that waits if
+// nobody reads. Lines that find no room are counted, and the count is written as soon as lines can
+// be written again. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -23,18 +24,18 @@ class LogWriter {
     kPicture,  // a progress bar: only while nothing waits, and not counted
     kLine,
     kWarning,  // finds room where lines find none
-    kLast,     // what ends the process; always finds room, there are few
+    kLast,     // a line that ends the process; always finds room, there are few
   };
 
   // Bytes that wait for a reader; the last quarter is for warnings.
   static constexpr size_t kMaxBytes = size_t{1} << 20;
 
-  // Makes the line that says how many were left out, with its end; called with a lock held.
+  // Makes the line that says how many lines were left out, with its end; called with a lock held.
   using SayOmitted = std::function<std::string(int64_t num_lines)>;
 
   // Writes to the descriptor `fd`, which outlives this.
   explicit LogWriter(int fd);
-  // Does not wait for a reader: what nobody has read by now is lost; Flush before.
+  // Does not wait for a reader: text that nobody has read by now is lost. Call Flush before.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -54,8 +55,8 @@ class LogWriter {
   void Run();
   bool HasRoom(size_t num_bytes, Importance importance) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void SayOmittedNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What to write next, at most what a pipe that has room takes at once. Empty when it is time to
-  // stop.
+  // The piece to write next: at most as much as a pipe that has room takes at once. Empty when it
+  // is time to stop.
   std::string NextPiece() ABSL_LOCKS_EXCLUDED(mutex_);
   void WritePiece(const std::string& piece);
   bool WaitForRoom();
@@ -67,8 +68,8 @@ class LogWriter {
   MonotonicCondVar news_;  // for the thread
   MonotonicCondVar flushed_;
   std::deque<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
-  size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;     // of them
-  bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;  // a piece that is in waiting_ no more
+  size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;     // bytes in waiting_
+  bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;  // a piece that is no longer in waiting_
   int64_t num_omitted_ ABSL_GUARDED_BY(mutex_) = 0;
   SayOmitted say_omitted_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -76,18 +77,19 @@ class LogWriter {
   std::thread thread_;  // the last member: it uses all others
 };
 
-// That of standard error, made when it is first used; never destroyed, for its thread may wait for
-// a reader when the process ends.
+// The writer of standard error. It is made when it is first used and never destroyed, because its
+// thread may wait for a reader when the process ends.
 LogWriter& StandardError();
 
 // Prints one line, "quire-server: <sentence>", to standard error; line breaks become "; ".
 void PrintFailure(const std::string& sentence);
 
-// Before the process ends: what was said comes out, if somebody reads within a second.
+// To be called before the process ends: writes the lines that wait, if somebody reads within a
+// second.
 void FlushLog();
 
-// From here on a failed CHECK, and an exception that nobody catches, say so through the log, too:
-// no thread waits for a reader in order to end the process.
+// From here on, a failed CHECK and an exception that nobody catches write through the log, too: no
+// thread waits for a reader in order to end the process.
 void SpeakLastWordsThroughLog();
 
 }  // namespace quire

@@ -1,6 +1,6 @@
-// RecentRequests: the requests that ended last, for whoever looks at the server: who, how many
-// tokens, how long, how it ended; never what was asked or answered. Bounded in number and bytes.
-// Any thread.
+// RecentRequests: the requests that ended last, for people who look at the server: who asked, how
+// many tokens, how long, how it ended. It never has what was asked or answered. Bounded in number
+// and bytes. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace quire {
 
-// "openai", "quire.v1", "vllm": the interface that `method` generates by; empty: it does something
-// else.
+// The interface through which `method` generates: "openai", "quire.v1", "vllm"; empty: it does
+// something else.
 absl::string_view SurfaceOf(absl::string_view method);
 
 class RecentRequests {
@@ -29,16 +29,16 @@ class RecentRequests {
   };
 
   static constexpr size_t kMaxAccepted = 64;
-  // Of those that the engine never had; they push out none that it had.
+  // The most requests that the engine never had. They push out no request that it had.
   static constexpr size_t kMaxRefused = 16;
   static constexpr size_t kMaxTextBytes = 128;  // of an id, a name; the rest is cut
 
-  // A call has ended. Those that do not generate, and those of nobody that we know, are not kept.
+  // A call has ended. Calls that do not generate, and calls of unknown callers, are not kept.
   void Add(const AccessEntry& entry, absl::Time end);
 
   // The last one first.
   std::vector<Request> Read() const;
-  // How many were added; the same as before: Read would give the same as before.
+  // How many were added. While this is the same, Read gives the same.
   uint64_t num_added() const;
 
  private:

@@ -1,6 +1,6 @@
-// Exemplars: for each bucket of the histograms of a request's times, the last request in it that
-// was recorded, so that a board leads from a slow bucket to a trace. Written once for a recorded
-// sequence; any thread.
+// Exemplars: the last recorded request in each bucket of the histograms of a request's times, so
+// that a board leads from a slow bucket to a trace. Written once for a recorded sequence; any
+// thread.
 #pragma once
 
 #include <array>

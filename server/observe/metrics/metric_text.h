@@ -24,15 +24,15 @@ class MetricText {
  public:
   using Labels = std::initializer_list<std::pair<absl::string_view, absl::string_view>>;
 
-  // Samples of all metrics have `common` labels beside their own, but for those that are added with
-  // AddPlain.
+  // Samples of all metrics have `common` labels beside their own, except samples that AddPlain
+  // adds.
   MetricText(MetricFormat format, Labels common);
 
   // Begins a metric; the name of a counter ends with "_total". Its samples follow.
   void Begin(absl::string_view name, MetricType type, absl::string_view help);
   void Add(double value, Labels labels = {});
   void AddPlain(double value, Labels labels);
-  // `exemplars`, which may be empty, are of the buckets; OpenMetrics alone has them.
+  // `exemplars`, which may be empty, belong to the buckets; only OpenMetrics has them.
   void AddHistogram(const HistogramValues& values, Labels labels = {},
                     const std::vector<Exemplar>& exemplars = {});
   // Begin and Add.

@@ -1,4 +1,5 @@
-// What Prometheus' own clients say of every process: CPU time, memory, descriptors. Any thread.
+// The metrics that Prometheus' own clients have for every process: CPU time, memory, descriptors.
+// Any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace quire {
 // Memory of the process that is in RAM; 0: the system does not tell.
 int64_t ResidentBytes();
 
-// Leaves out what the system does not tell.
+// Leaves out values that the system does not tell.
 void AddProcessMetrics(absl::Time start_time, MetricText* text);
 
 }  // namespace quire

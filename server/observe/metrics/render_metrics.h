@@ -1,5 +1,5 @@
-// RenderMetrics: the page /metrics: what engine and server have counted, under vLLM's names where
-// vLLM has one, ours (quire_) else. docs/metrics.md lists them. Any thread.
+// RenderMetrics: the page /metrics: the counts of engine and server, under vLLM's names if vLLM has
+// one, else under ours (quire_). docs/metrics.md lists them. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace quire {
 
-// What one principal has in the server.
+// The load that one principal puts on the server.
 struct PrincipalLoad {
   std::string name;
   int64_t num_requests = 0;  // accepted and unfinished
@@ -33,7 +33,7 @@ struct MetricSources {
   bool has_prefix_cache = true;
   std::vector<PrincipalLoad> principals;
   int64_t num_connections = 0;
-  int64_t num_held_bytes = 0;  // that clients make the server hold
+  int64_t num_held_bytes = 0;  // bytes that clients make the server hold
   absl::Time start_time;
 };
 

@@ -1,5 +1,5 @@
-// RenderStatus: what the status page shows, as JSON: numbers of this moment, and counters of which
-// the page makes rates and percentiles by asking twice. Any thread.
+// RenderStatus: the numbers of the status page, as JSON: values of this moment, and counters. The
+// page asks twice and makes rates and percentiles of the counters. Any thread.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// ServerMetrics: what the server counts beside the engine: calls and how they ended, and requests
-// that the engine never had; spans. Counted once a call, never for a token. Any thread.
+// ServerMetrics: the server's counts beside the engine's: calls and how they ended, requests that
+// the engine never had, and spans. Counted once a call, never for a token. Any thread.
 #pragma once
 
 #include <array>
@@ -35,11 +35,11 @@ absl::string_view RefusalName(RefusalReason reason);
 // The reason of a refusal with this code; RESOURCE_EXHAUSTED means kQueueFull.
 RefusalReason RefusalOf(absl::StatusCode code);
 
-// What became of spans.
+// How a span ends.
 enum class SpanOutcome : uint8_t {
   kExported,
   kQueueFull,     // dropped: the collector is slower than the requests
-  kExportFailed,  // dropped: it is away, or does not want them
+  kExportFailed,  // dropped: the collector is away, or refuses them
 };
 inline constexpr int kNumSpanOutcomes = 3;
 
@@ -61,7 +61,7 @@ class ServerMetrics {
   // A gRPC call of `path`, "/package.Service/Method", has ended. There are as many paths as
   // methods.
   void CountGrpcCall(absl::string_view path, absl::StatusCode code);
-  // An HTTP call of the route `handler` has ended, or of none of them ("none").
+  // An HTTP call of the route `handler` has ended; "none": it had no route.
   void CountHttpCall(absl::string_view handler, absl::string_view method, int status);
   void CountRefusal(RefusalReason reason) {
     refusals_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);

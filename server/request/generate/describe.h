@@ -1,4 +1,4 @@
-// What the server says of its model and of itself, whatever the transport. Any thread.
+// The server's description of its model and of itself, for every transport. Any thread.
 #pragma once
 
 #include <cstdint>

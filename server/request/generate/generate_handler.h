@@ -24,23 +24,23 @@ namespace quire {
 
 class Engine;
 
-// Who makes requests with one call.
+// The caller that makes requests with one call.
 struct Caller {
   std::shared_ptr<const Principal> principal;
   std::shared_ptr<CancelToken> token;  // cancels all of them at any time
   TraceContext trace;                  // as TraceOf says
-  absl::Time arrived;                  // when all of the call's request was here
-  // The request's id comes with the call, not with the request: proxies and clients that try again
-  // may send it more than once, so while it is in use another one is made from it.
+  absl::Time arrived;                  // when the whole request of the call was here
+  // The request's id comes with the call, not with the request. Proxies and clients that try again
+  // may send it more than once, so while the id is in use, another one is made from it.
   bool is_id_of_call = false;
-  // Of the only request, if it was entered before it was read (Enter).
+  // The lease of the only request, if it was entered before it was read (Enter).
   std::shared_ptr<RequestRegistry::Lease> lease = nullptr;
 };
 
 // One request of several.
 struct ListedRequest {
   Generation asked;
-  std::shared_ptr<CancelToken> token;  // cancels this one; that of its caller if there is no other
+  std::shared_ptr<CancelToken> token;  // cancels this one; the caller's token if it has no other
   std::unique_ptr<AnswerWriter> writer;
 };
 
@@ -53,16 +53,16 @@ class GenerateHandler {
     RequestRegistry* registry;
     const PromptEncoder* encoder;
     const ModelFacts* model;
-    std::optional<uint64_t> seed;  // of requests that bring none
+    std::optional<uint64_t> seed;  // for requests that bring none
     ServerMetrics* metrics;
     TraceExporter* exporter = nullptr;  // null: nothing is recorded
   };
   explicit GenerateHandler(const Parts& parts) : parts_(parts), seeds_(parts.seed) {}
 
-  // Whether the engine has room for so many continuations of `principal` now: for any at all before
-  // a message is even read, and for as many as it asks for before its requests are made, so that
-  // refusing costs next to nothing. RESOURCE_EXHAUSTED with retry advice, UNAVAILABLE; of more
-  // than ever fits INVALID_ARGUMENT.
+  // Whether the engine has room for this many continuations of `principal` now. It is asked twice,
+  // so that refusing costs next to nothing: for any at all, before a message is even read, and for
+  // as many as a call asks for, before its requests are made. RESOURCE_EXHAUSTED with retry advice,
+  // UNAVAILABLE; INVALID_ARGUMENT for more than ever fits.
   absl::Status CheckRoom(const Principal& principal, int64_t num_continuations = 1) const;
 
   // The trace of the requests of a call whose caller sent `callers`.
@@ -71,24 +71,24 @@ class GenerateHandler {
   }
 
   // Enters a request that waits before it is read, so that it can be ended by its id and counts
-  // among its principal's. Errors as RequestRegistry's.
+  // among its principal's requests. The same errors as RequestRegistry's.
   absl::StatusOr<std::shared_ptr<RequestRegistry::Lease>> Enter(const Caller& caller,
                                                                 const std::string& request_id);
 
-  // A request ends before it is one, with this error: counted and traced as those that Start
-  // refuses are. Its id is free again. Without a reason it is the status's.
+  // Ends a request, with this error, before it is made. It is counted, for `reason` or else for the
+  // status's own, and traced like a request that Start refuses. Its id is free again.
   void Refuse(const Caller& caller, const absl::Status& status,
               std::optional<RefusalReason> reason = std::nullopt);
 
-  // Why a request whose check or entry ends with this error is refused.
+  // Why a request is refused whose check or entry ends with this error.
   static RefusalReason ReasonOfCheck(const absl::Status& status);
 
   // Starts a request: tokenizes its prompt on this thread (see ReadRequest in server/call/). Its
   // answer goes to `writer`, which is ended exactly once, perhaps before this returns.
   void Start(Caller caller, Generation asked, std::unique_ptr<AnswerWriter> writer);
 
-  // The same for a list of requests, which the engine takes together or not at all: an error that
-  // keeps one of them from beginning is told to the writers of all.
+  // The same for a list of requests, which the engine takes together or not at all. An error that
+  // keeps one of them from beginning goes to the writers of all.
   void StartAll(Caller caller, std::vector<ListedRequest> list);
 
  private:
@@ -104,7 +104,7 @@ class GenerateHandler {
     AccessEntry access;
     RequestRegistry::Lease lease;
   };
-  // Those of one call.
+  // The requests of one call.
   struct Batch {
     std::shared_ptr<const Principal> principal;
     std::shared_ptr<CancelToken> token;

@@ -1,6 +1,6 @@
 // The prompts of requests: what a chat template sees of them, and their tokens. Pure functions; any
-// thread. Errors carry the field by the surface's name for it, but for CANCELLED once the fuel's
-// request is.
+// thread. Errors carry the field by the surface's name for it, except CANCELLED, which comes once
+// the fuel's request is cancelled.
 #pragma once
 
 #include <vector>
@@ -14,14 +14,15 @@
 
 namespace quire {
 
-// No messages, or too many of them: what can be told before the prompt is made.
+// Refuses a chat with no messages, or with too many: these errors are known before the prompt is
+// made.
 absl::Status CheckMessages(const ChatPrompt& chat, const FieldNames& names);
 
-// Errors: CheckMessages, what contradicts itself. The input keeps `fuel`.
+// Errors: those of CheckMessages, and fields that contradict each other. The input keeps `fuel`.
 absl::StatusOr<RenderInput> ConvertChat(const ChatPrompt& chat, const FieldNames& names,
                                         Fuel* fuel);
 
-// Rendered, with what its answer is to begin with.
+// The rendered chat, with the text that its answer begins with.
 absl::StatusOr<PromptEncoder::Rendered> RenderChat(const ChatPrompt& chat, const FieldNames& names,
                                                    const PromptEncoder& encoder, Fuel* fuel);
 
@@ -31,7 +32,7 @@ absl::StatusOr<std::vector<TokenId>> EncodeRendered(const PromptEncoder::Rendere
                                                     const FieldNames& names,
                                                     const PromptEncoder& encoder, Fuel* fuel);
 
-// The prompt of a request, in whichever form it came. `job` is the rest of the request.
+// The tokens of a request's prompt, in whichever form it came. `job` is the rest of the request.
 absl::StatusOr<std::vector<TokenId>> EncodePrompt(const Prompt& prompt, const GenerationJob& job,
                                                   const PromptEncoder& encoder,
                                                   const ModelFacts& model, Fuel* fuel);

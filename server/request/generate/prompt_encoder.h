@@ -27,25 +27,25 @@ class PromptEncoder {
   // replaces the latter. A model without any can still complete texts. Errors name the file.
   static absl::StatusOr<std::unique_ptr<PromptEncoder>> Load(
       const std::string& model_folder, std::optional<ChatTemplateSet> chat_template);
-  // Knows no text: token ids only, every token's text is empty.
+  // Knows no text: prompts are token ids only, and every token's text is empty.
   static std::unique_ptr<PromptEncoder> WithoutTokenizer();
   PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
                 std::optional<ChatTemplateSet> chat_templates);
 
-  // There is a tokenizer. CANCELLED by the fuel's request.
+  // Needs a tokenizer. CANCELLED once the fuel's request is cancelled.
   absl::StatusOr<std::vector<TokenId>> EncodeText(const TextPrompt& prompt, Fuel* fuel) const;
-  // There is a chat template. The tokens that begin and end a sequence are filled in.
+  // Needs a chat template. Fills in the tokens that begin and end a sequence.
   absl::StatusOr<Rendered> Render(RenderInput input) const;
   absl::StatusOr<std::vector<TokenId>> EncodeRendered(const Rendered& rendered, Fuel* fuel) const;
 
-  // FAILED_PRECONDITION of `field` where there is no tokenizer.
+  // FAILED_PRECONDITION, blaming `field`, if there is no tokenizer.
   absl::Status CheckHasTokenizer(absl::string_view field) const;
-  // The same, and INVALID_ARGUMENT where there is no chat template.
+  // The same, and INVALID_ARGUMENT if there is no chat template.
   absl::Status CheckTakesMessages(absl::string_view field) const;
-  // One that knows no token where there is none.
+  // Without a tokenizer, one that knows no token.
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_chat_template() const { return chat_templates_.has_value(); }
-  // Empty where there is none.
+  // Empty if there is none.
   std::string main_chat_template() const {
     return has_chat_template() ? chat_templates_->main_source() : "";
   }

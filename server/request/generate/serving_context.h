@@ -1,5 +1,5 @@
-// ServingContext: what the services need of the running server. Plain pointers to parts that
-// outlive the services; the parts may be used by any thread.
+// ServingContext: the parts of the running server that the services need, as plain pointers. The
+// parts outlive the services; any thread may use them.
 #pragma once
 
 #include <atomic>

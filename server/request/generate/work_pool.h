@@ -1,9 +1,9 @@
 // WorkPool: a few threads and a bounded queue for work that is too long for a transport's thread
-// (tokenizing long prompts). Cancelled work leaves the queue at once, and from Close on nothing
-// waits any more. No account may fill the queue: what waits of one is at most three times what it
-// leaves free, in number and in bytes, as in scheduler/queue_bounds.h. Large work is done one piece
-// at a time: parsing takes many times its bytes, however many threads there are. Any thread. The
-// destructor closes and waits for the work that is under way.
+// (tokenizing long prompts). Cancelled work leaves the queue at once, and after Close nothing waits
+// any more. No account may fill the queue: its waiting work is at most three times what it leaves
+// free, in number and in bytes, as in scheduler/queue_bounds.h. Large work is done one piece at a
+// time, because parsing takes many times its bytes, however many threads there are. Any thread. The
+// destructor closes the pool and waits for the work that is under way.
 #pragma once
 
 #include <atomic>
@@ -31,14 +31,14 @@ class WorkPool {
  public:
   struct Work {
     size_t num_bytes = 0;  // of memory that it holds while it waits
-    // Cancelling it ends the work while that waits: Add binds it. Not null.
+    // Cancelling it ends the work while the work waits: Add binds it. Not null.
     std::shared_ptr<CancelToken> token;
-    // Charged with the time on a thread of the pool, which does not begin the work while the
-    // account is in debt. Null: nobody pays.
+    // Charged with the work's time on a thread of the pool. The pool does not begin the work while
+    // the account is in debt. Null: nobody pays.
     std::shared_ptr<CallCost> cost;
-    // Called exactly once. OK: on a thread of the pool, to do the work. Otherwise it will not be
-    // done, because of CANCELLED, RESOURCE_EXHAUSTED with retry advice or UNAVAILABLE: by whoever
-    // caused that, perhaps within Add.
+    // Called exactly once. With OK: on a thread of the pool, to do the work. Otherwise the work
+    // will not be done, because of CANCELLED, RESOURCE_EXHAUSTED with retry advice or UNAVAILABLE;
+    // then the thread that caused the error calls this, perhaps within Add.
     std::function<void(const absl::Status&)> run;
   };
 
@@ -49,11 +49,11 @@ class WorkPool {
 
   void Add(Work work);
 
-  // What waits is UNAVAILABLE, and so is what comes. Work under way goes on.
+  // Waiting and later work gets UNAVAILABLE. Work under way goes on.
   void Close();
 
  private:
-  // Lives on where a token still knows it.
+  // Lives on while a token still knows it.
   class Queue {
    public:
     Queue(size_t max_work, size_t max_bytes) : max_work_(max_work), max_bytes_(max_bytes) {}
@@ -63,19 +63,20 @@ class WorkPool {
     // that it has ended.
     std::optional<Work> Pop();
     void Done(size_t num_bytes);
-    // Ends what still waits under this id.
+    // Ends the work that still waits under this id.
     void Cancel(uint64_t id);
     void Close();
 
    private:
-    // What waits of one account.
+    // The waiting work of one account.
     struct Load {
       size_t num_work = 0;
       size_t num_bytes = 0;
     };
 
     bool Fits(const Work& work) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-    // The oldest that may begin, or the end; then `*look_again` is when one may.
+    // The oldest work that may begin, or the end; then `*look_again` is the time when work may
+    // begin.
     std::map<uint64_t, Work>::iterator FindReady(absl::Time* look_again)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     Work Take(std::map<uint64_t, Work>::iterator place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -86,7 +87,7 @@ class WorkPool {
     MonotonicCondVar news_;
     absl::flat_hash_map<const TimeAccount*, Load> loads_ ABSL_GUARDED_BY(mutex_);
     std::map<uint64_t, Work> waiting_ ABSL_GUARDED_BY(mutex_);  // by id: the oldest first
-    size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all of them
+    size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all waiting work
     bool is_large_under_way_ ABSL_GUARDED_BY(mutex_) = false;
     bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   };

@@ -24,7 +24,7 @@ class AnswerWriter {
   // Whether the writer keeps all parts until the end, instead of passing them on.
   virtual bool KeepsAnswer() const { return false; }
 
-  // If it keeps them: by how much a part lets the answer grow, roughly.
+  // If it keeps them: about how many bytes a part adds to the answer.
   virtual size_t AnswerBytes(const AnswerPart& part) const { return NumBytes(part, kMessageBytes); }
 
   // Begins to write a part. The next one comes only after `on_ready` was called, which may happen

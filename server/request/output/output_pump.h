@@ -1,8 +1,9 @@
 // OutputPump: the one thread that turns the engine's token events into answers. It owns every
 // running request's OutputStream, AnswerBuilder and AnswerWriter, and keeps at most one part under
 // way per writer: while a client reads slowly, its events wait in the engine's queue, which pauses
-// only that sequence. There is a bound for all that writers keep of answers until their ends, and
-// one for each principal. The thread sleeps unless a stream has events or a writer is ready again.
+// only that sequence. All that writers keep of answers until their ends has a bound, and so has
+// each principal's part of it. The thread sleeps unless a stream has events or a writer is ready
+// again.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,7 @@
 
 namespace quire {
 
-// How the output side ends what the engine runs. Any thread.
+// Lets the output side end sequences in the engine. Any thread.
 class SequenceCanceller {
  public:
   virtual ~SequenceCanceller() = default;
@@ -45,15 +46,16 @@ struct RunningRequest {
   AccessEntry access;
   RequestRegistry::Lease lease;
   RecordedTrace trace = {};  // null: not recorded
-  // Of the whole answer, where its writer keeps that; shared by the requests of a call.
+  // The size of the whole answer, if its writer keeps the answer; shared by the requests of a call.
   std::shared_ptr<AnswerSize> answer_size = std::make_shared<AnswerSize>();
 };
 
 class OutputPump : public OutputListener {
  public:
-  // A writer that stays busy for longer than `stall_timeout` is ended with RESOURCE_EXHAUSTED and
-  // its request cancelled; so is one that keeps its answer, when those have `max_kept_bytes`, or
-  // their principal its share of them. `canceller` must outlive every request.
+  // A writer that stays busy for longer than `stall_timeout` is ended with RESOURCE_EXHAUSTED, and
+  // its request is cancelled. The same happens to a writer that keeps its answer, when all kept
+  // answers take `max_kept_bytes`, or those of its principal take the principal's share.
+  // `canceller` must outlive every request.
   OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeout,
              int64_t max_kept_bytes = kMaxKeptAnswerBytes);
   // All writers must have been ended and the engine must be gone.
@@ -62,8 +64,8 @@ class OutputPump : public OutputListener {
   // Takes over a request; its writer will be ended exactly once. Any thread.
   void Add(RunningRequest request);
 
-  // Nobody listens to this request any more: its writer is ended, and later events are dropped.
-  // The request is the caller's to cancel. Any thread.
+  // Nobody listens to this request any more: its writer is ended, and later events are dropped. The
+  // caller must cancel the request. Any thread.
   void Abandon(RequestId id);
 
   // Ends every writer with `status` and cancels the requests. Any thread.
@@ -91,7 +93,7 @@ class OutputPump : public OutputListener {
   struct Entry {
     RunningRequest request;            // its writer is null once ended
     int num_open;                      // continuations whose end has not been read
-    absl::Status failure;              // what the first failed continuation said
+    absl::Status failure;              // the status of the first continuation that failed
     std::unique_ptr<KeptAnswer> kept;  // null unless its writer keeps the answer
     // Guarded by mutex_.
     bool pending = true;  // there may be something to read or to send

@@ -1,6 +1,6 @@
-// Fills a snapshot of the cache: several connections, each with one part of one file at a time.
-// A file is locked while it is made, so that of several processes one downloads it and the others
-// wait; what an ended process has left is gone on with.
+// Fills a snapshot of the cache over several connections, each with one part of one file at a time.
+// A file is locked while it is made, so that only one of several processes downloads it and the
+// others wait. A download that an ended process has left is continued.
 #pragma once
 
 #include <atomic>
@@ -63,7 +63,7 @@ class Downloader {
 
   absl::Mutex mutex_;
   MonotonicCondVar changed_;
-  std::vector<std::unique_ptr<Item>> items_;  // what they hold is guarded by mutex_
+  std::vector<std::unique_ptr<Item>> items_;  // mutex_ guards their contents
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   bool said_waiting_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<bool> stopping_{false};

@@ -1,5 +1,5 @@
 // HTTP as the hub needs it, on libcurl: one request at a time, connections kept between them. The
-// token goes to the endpoint's host and port alone, never along with a redirect to another.
+// token goes only to the endpoint's host and port, never along with a redirect to another.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,13 @@ using CURL = void;  // as in curl/curl.h
 namespace quire {
 
 struct HubResponse {
-  // What went wrong below HTTP: no route, a cut connection, a stall. Empty: nothing did.
+  // The failure below HTTP: no route, a cut connection, a stall. Empty: there was none.
   std::string error;
   bool bad_certificate = false;
   bool too_large = false;                      // the answer exceeds max_body_bytes
   int status = 0;                              // of the last answer; 0: there was none
   std::map<std::string, std::string> headers;  // of the last answer; names in lower case
-  std::string body;                            // what `sink` did not take
+  std::string body;                            // bytes that `sink` did not take
 
   std::string Header(const std::string& name) const;
 };
@@ -40,7 +40,7 @@ struct HubRequest {
   std::string range = "";  // "0-99"; empty: everything
   int64_t max_body_bytes = 1 << 20;
   absl::Duration stall_timeout = absl::Seconds(30);         // between two bytes
-  absl::Duration total_timeout = absl::InfiniteDuration();  // for all of it
+  absl::Duration total_timeout = absl::InfiniteDuration();  // for the whole transfer
   const std::atomic<bool>* stop = nullptr;  // ends the transfer within a second once it is true
 };
 
@@ -59,11 +59,12 @@ class HttpClient {
   CURL* const curl_;
 };
 
-// The waits between attempts at the same thing: 0.5, 1, 2, 4 s, or what Retry-After asks for.
+// The waits between attempts at the same thing: 0.5, 1, 2, 4 s, or the time that Retry-After asks
+// for.
 class Retries {
  public:
-  // How long to wait before the next attempt; nothing when it would end in the same way, when this
-  // was the fifth failure in a row, or when the hub asks for more than two minutes.
+  // How long to wait before the next attempt. Nothing when that attempt would end in the same way,
+  // when this was the fifth failure in a row, or when the hub asks for more than two minutes.
   std::optional<absl::Duration> NextWait(const HubResponse& response);
 
   // Something went well since.

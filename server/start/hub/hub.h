@@ -11,10 +11,10 @@
 
 namespace quire {
 
-// The folder of the model's snapshot, complete as far as `needs` says. The hub is asked what the
-// revision is now, and what the cache lacks is downloaded; a whole commit that is in the cache
-// needs no asking. When the hub cannot be reached or refuses, what is cached is taken, with a
-// warning. Blocks for as long as that takes; ending the process at any moment leaves nothing
+// The folder of the model's snapshot, complete as far as `needs` says. Asks the hub what the
+// revision is now, and downloads the files that the cache lacks; for a whole commit that is in the
+// cache it does not ask. When the hub cannot be reached or refuses, it takes the cached files, with
+// a warning. Blocks for as long as that takes. Ending the process at any moment leaves nothing
 // half-written, and the next call goes on from there. `progress` may be null. Main thread or a
 // worker.
 //

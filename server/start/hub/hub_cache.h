@@ -4,7 +4,7 @@
 //   models--org--name/blobs/<etag>                contents
 //   models--org--name/snapshots/<commit>/<file>   relative links to blobs
 //   .locks/models--org--name/<etag>.lock          taken with flock while a blob is made
-// What is in it was checked when it was written; it appears in one step. Any thread.
+// Files in it were checked when they were written; a file appears in one step. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ class HubCache {
   std::string BlobPath(absl::string_view etag) const;
   std::string LockPath(absl::string_view etag) const;
 
-  // Half of a blob, ours alone: not what huggingface_hub calls <etag>.incomplete, which it would
-  // take for the beginning of the file.
+  // The file of a blob that is half downloaded. Only Quire uses it: it is not <etag>.incomplete,
+  // which huggingface_hub would take for the beginning of the file.
   std::string IncompletePath(absl::string_view etag) const;
 
-  // The commit that a branch, tag or commit was when it was last asked for; empty if never.
+  // The commit that a branch, tag or commit meant when it was last asked for; empty if never.
   std::string CachedCommit(const std::string& revision) const;
 
   // Whether the file is in the snapshot, with that size unless it is negative.
@@ -48,10 +48,10 @@ class HubCache {
   // Puts the blob into the snapshot under the file's name; without links it is moved there.
   absl::Status AddToSnapshot(absl::string_view commit, const RepoFile& file) const;
 
-  // Remembers what `revision` is. A commit needs no remembering.
+  // Remembers the commit of `revision`. A commit needs no remembering.
   absl::Status WriteRef(const std::string& revision, const std::string& commit) const;
 
-  // Bytes free for this user on the disk of the cache; nothing if it cannot be told.
+  // Bytes free for this user on the disk of the cache; nothing if the system does not tell.
   std::optional<int64_t> FreeBytes() const;
 
  private:
@@ -69,8 +69,8 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  // True: it is ours. False: another process has it. On a disk without locks it is ours as well:
-  // the check of what was downloaded finds what two writers did to each other.
+  // True: the lock is ours. False: another process has it. On a disk without locks it is ours as
+  // well: the check of a download finds the damage that two writers did to each other.
   absl::StatusOr<bool> TryLock(const std::string& path);
   void Unlock();
 

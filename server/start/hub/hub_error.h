@@ -1,4 +1,4 @@
-// What the hub's refusals mean: one sentence each, with the cure. Any thread.
+// The meaning of the hub's refusals: one sentence each, with the cure. Any thread.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// What was asked for.
+// The model and the revision that were asked for.
 struct HubSubject {
   std::string name;      // "org/name"
   std::string revision;  // "main"

@@ -1,5 +1,5 @@
-// Names on the Hugging Face hub: of models, revisions, files and blobs. All come from outside, and
-// all become parts of paths, so each is checked before it is used. Any thread.
+// Names on the Hugging Face hub: of models, revisions, files and blobs. All come from outside and
+// become parts of paths, so each is checked before it is used. Any thread.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace quire {
 
-// Whether this is no name, but the address of one: "https://huggingface.co/org/name", "hf.co/...".
+// Whether this is not a name, but the address of one: "https://huggingface.co/org/name",
+// "hf.co/...".
 bool IsHubAddress(absl::string_view name);
 
 // OK for a name as the hub gives out: "name" or "org/name" of letters, digits, '-', '_', '.', at
@@ -26,11 +27,11 @@ bool IsCommit(absl::string_view revision);
 // 64 lower-case hexadecimal digits.
 bool IsSha256(absl::string_view text);
 
-// What an ETag header names, as it is used for a file in blobs/: without W/ and quotes. Empty if it
-// cannot be a file name.
+// The name in an ETag header, as it is used for a file in blobs/: without W/ and quotes. Empty if
+// it cannot be a file name.
 std::string NormalizeEtag(absl::string_view header);
 
-// Every byte but letters, digits and "-_.~" as %XX: for one segment of a URL's path.
+// Every byte except letters, digits and "-_.~" as %XX: for one segment of a URL's path.
 std::string PercentEncode(absl::string_view text);
 
 // "org/name" -> "models--org--name".

@@ -1,4 +1,4 @@
-// What the environment says about the hub, under the names that Python's huggingface_hub reads.
+// Options of the hub from the environment, under the names that Python's huggingface_hub reads.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// A file that comes in parts, of which several threads write one each, and that survives the
-// process: behind its data stands how much of every part is there. When it is whole it is checked,
+// A file that comes in parts, and that survives the process. Several threads write one part each.
+// Behind its data the file says how much of every part is there. When it is whole it is checked,
 // and only then gets its name.
 #pragma once
 
@@ -22,8 +22,8 @@ namespace quire {
 
 class IncompleteFile {
  public:
-  // Goes on where an earlier process stopped, if `path` is of that. The file's size and etag are
-  // known. One process at a time may have it open.
+  // Goes on where an earlier process stopped, if `path` is the file of that process. The file's
+  // size and etag are known. Only one process at a time may have it open.
   static absl::StatusOr<std::unique_ptr<IncompleteFile>> Open(const std::string& path,
                                                               const RepoFile& file);
   ~IncompleteFile();
@@ -44,11 +44,11 @@ class IncompleteFile {
   // on into the next parts. Returns how many of them were missing. One thread per part.
   absl::StatusOr<int64_t> Write(int64_t position, absl::string_view bytes);
 
-  // Checks what is there without a gap from the beginning as far as nobody else is doing so. Any
-  // thread; called now and then, it leaves little to do at the end.
+  // Checks the bytes that are there without a gap from the beginning, unless another thread does
+  // so. Any thread; if it is called now and then, it leaves little to do at the end.
   absl::Status CheckAhead();
 
-  // All parts are whole: whether the bytes are the ones that the etag names.
+  // To be called when all parts are whole: whether the bytes are the ones that the etag names.
   absl::StatusOr<bool> IsGood();
 
   // Gives the checked file its name. No further call.

@@ -1,5 +1,6 @@
-// What the hub says is in a repository, and which of it a model needs. The hub's answer is
-// untrusted: names of files are compared with those that we know, never followed. Any thread.
+// The hub's list of the files in a repository, and the choice of those that a model needs. The
+// hub's answer is untrusted: names of files are compared with names that we know, never followed.
+// Any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct RepoInfo {
   const RepoFile* Find(absl::string_view name) const;
 };
 
-// What a start will read.
+// The things that a start will read.
 struct ModelNeeds {
   bool weights = true;
   bool tokenizer = true;
@@ -37,8 +38,8 @@ constexpr char kWeightsIndexFile[] = "model.safetensors.index.json";
 // wrong with it.
 absl::StatusOr<RepoInfo> ParseRepoInfo(absl::string_view json);
 
-// The files of `info` to have before the weights: configuration, tokenizer, and the index of shards
-// where there is no model.safetensors. NOT_FOUND or DATA_LOSS, beginning with `name`, when they
+// The files of `info` to download before the weights: configuration, tokenizer, and the index of
+// shards if there is no model.safetensors. NOT_FOUND or DATA_LOSS, beginning with `name`, when they
 // make no model that can be served.
 absl::StatusOr<std::vector<RepoFile>> SelectSmallFiles(absl::string_view name, const RepoInfo& info,
                                                        const ModelNeeds& needs);

@@ -1,4 +1,4 @@
-// What the engine is told of the settings. Plain functions; any thread.
+// The settings as the engine gets them. Plain functions; any thread.
 #pragma once
 
 #include <string>
@@ -8,11 +8,10 @@
 
 namespace quire {
 
-// The device that serves: "auto" becomes the GPU where this build and machine have one, else the
-// CPU.
+// The device that serves: "auto" becomes the GPU if this build and machine have one, else the CPU.
 DeviceKind ServingDevice(const Settings& settings);
 
-// What the engine is told. `model_folder` replaces an empty `settings.model`.
+// The engine's configuration. `model_folder` replaces an empty `settings.model`.
 EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_folder);
 
 }  // namespace quire

@@ -12,7 +12,7 @@ namespace quire {
 
 struct ForeignFlags {
   absl::string_view names;   // with their dashes, separated by spaces; one ending in * is a prefix
-  absl::string_view advice;  // what follows "--their-flag: "
+  absl::string_view advice;  // the text after "--their-flag: "
 };
 
 absl::Span<const ForeignFlags> ForeignFlagTable();
@@ -22,8 +22,8 @@ absl::Span<const ForeignFlags> ForeignFlagTable();
 std::string ForeignFlagAdvice(absl::string_view flag,
                               absl::Span<const ForeignFlags> table = ForeignFlagTable());
 
-// What to do instead of `quire-server command [model]` ("run", "pull"), as other programs have it;
-// empty for any other word.
+// The advice for `quire-server command [model]`, with a command that other programs have ("run",
+// "pull"); empty for any other word.
 std::string ForeignCommandAdvice(absl::string_view command, absl::string_view model);
 
 }  // namespace quire

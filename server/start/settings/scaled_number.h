@@ -10,8 +10,8 @@ namespace quire {
 
 // A count: digits, perhaps a fraction, and perhaps one letter. As in vLLM a lower-case letter is
 // decimal (k = 1000, m, g, t) and a capital one binary (K = 1024, M, G, T). A fraction needs a
-// letter, and what is left of it in the end is dropped: 1.5k is 1500. Nothing for other text and
-// for more than 2^63 - 1.
+// letter, and a fraction of the result is dropped: 1.5k is 1500. Nothing for other text and for
+// more than 2^63 - 1.
 std::optional<int64_t> ParseCount(absl::string_view text);
 
 // A number of bytes: as ParseCount (4G is 4 GiB), and KiB, MiB, GiB, TiB (binary) and kB, KB, MB,

@@ -52,9 +52,9 @@ struct Setting {
   std::variant<TextField, NamesField, ChoiceField, IntField, IntChoiceField, RealField, SwitchField>
       field;
   std::string help;
-  std::string default_meaning = {};        // says what a default of "", 0 or -1 stands for
+  std::string default_meaning = {};        // the meaning of a default of "", 0 or -1
   std::optional<DeviceKind> only_on = {};  // refused when another device serves: no effect there
-  std::string instead = {};                // what does the same on the other device, if anything
+  std::string instead = {};  // the setting that does the same on the other device, if any
 
   bool is_switch() const { return std::holds_alternative<SwitchField>(field); }
   bool is_names() const { return std::holds_alternative<NamesField>(field); }
@@ -76,13 +76,13 @@ std::string JsonKey(const Setting& setting);
 // "QUIRE_MAX_MODEL_LEN" for "max-model-len".
 std::string EnvironmentName(const Setting& setting);
 
-// What the values may be: "1 .. 65535", "auto | cpu | cuda", "true | false"; empty for free text.
+// The allowed values: "1 .. 65535", "auto | cpu | cuda", "true | false"; empty for free text.
 std::string AllowedValues(const Setting& setting);
 
-// The help of a setting: its device, if it has one, and what it does.
+// The help of a setting: its device, if it has one, and its effect.
 std::string Meaning(const Setting& setting);
 
-// The default as a user would write it, or what it stands for.
+// The default as a user would write it, or its meaning.
 std::string DefaultValue(const Setting& setting);
 
 // `text` for a message: its beginning if it is long.
@@ -96,7 +96,7 @@ absl::Status SetFromText(const Setting& setting, const std::string& shown_name,
 // The table of docs/settings.md: one row per setting, Markdown.
 std::string SettingsMarkdown();
 
-// What --help prints: usage, every setting by group, where settings come from, exit codes.
+// The text of --help: usage, every setting by group, where settings come from, exit codes.
 std::string HelpText();
 
 }  // namespace quire

@@ -25,7 +25,7 @@ struct Settings {
   std::string tool_call_parser = "auto";
   std::string reasoning_parser = "auto";
   bool skip_tokenizer_init = false;
-  int64_t seed = -1;  // -1: dummy weights from 0, requests by chance
+  int64_t seed = -1;  // -1: dummy weights from 0, random seeds for requests
 
   // Device and memory.
   std::string device = "auto";

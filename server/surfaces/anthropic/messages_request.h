@@ -1,5 +1,5 @@
-// Requests of Anthropic's messages. What this server has not is refused by name; nothing is stored.
-// Pure functions; any thread. Errors carry the field as the client named it.
+// Requests of Anthropic's messages. Features that this server does not have are refused by name;
+// nothing is stored. Pure functions; any thread. Errors carry the field as the client named it.
 #pragma once
 
 #include <optional>
@@ -18,13 +18,13 @@ namespace quire {
 inline constexpr FieldNames kMessagesNames = {
     .prompt = "messages", .text = "messages", .stop_strings = "stop_sequences"};
 
-// How the answer is to look.
+// How the answer must look.
 struct MessagesFormat {
   bool streams = false;
   std::string id;     // "msg_...", of the answer and its request
   std::string model;  // as the client called it, or the first name
-  // What to take the answer's text apart for, and whether it begins within reasoning, if the
-  // request says so.
+  // The parts to find in the answer's text, and whether it begins within reasoning, if the request
+  // says so.
   AnswerOptions answer;
   std::optional<bool> in_reasoning;
 };
@@ -39,7 +39,7 @@ absl::StatusOr<MessagesRequest> ParseMessages(std::string_view body, const Model
                                               const ModelAnswers& answers,
                                               absl::string_view asked_id = "");
 
-// What /v1/messages/count_tokens counts.
+// The prompt that /v1/messages/count_tokens counts.
 absl::StatusOr<Prompt> ParseCountTokens(std::string_view body);
 
 }  // namespace quire

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// Tokens get their text: their bytes, with U+FFFD for those that are no character.
+// Gives tokens their text: their bytes, with U+FFFD for bytes that are no character.
 v1::GenerateResponse ToMessage(AnswerPart part);
 
 // Merges the parts of one answer into the message of GenerateOnce. One thread at a time.

@@ -1,5 +1,5 @@
-// A method that generates, whatever its messages: a request is converted for GenerateHandler, and
-// its AnswerWriter converts the answer.
+// A method that generates, with any kind of messages: a request is converted for GenerateHandler,
+// and its AnswerWriter converts the answer.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ GrpcMethod MakeGenerateMethod(std::string path, const ServingContext& serving, C
                                const GrpcCallRef& call, const std::string& bytes) {
             std::optional<Caller> caller = Admit(handler, *call);
             if (!caller.has_value()) return;
-            // Parsed here, so that a request that waits for the pool has its id meanwhile.
+            // Parsed here, so that a request that waits for the pool already has its id.
             absl::StatusOr<Request> message = Parse<Request>(bytes);
             if (!message.ok()) {
               RefuseCall(handler, *caller, *call, message.status());

@@ -27,8 +27,8 @@ class GrpcServer {
   // A StartExchange, on the loop of the stream's connection.
   std::shared_ptr<HttpExchange> Start(const RequestHead& head, HttpStream* stream);
 
-  // What grpc.health.v1 answers for "", "readiness" and each service; "liveness" stays SERVING once
-  // it has served, until SetDead.
+  // Sets the answer of grpc.health.v1 for "", "readiness" and each service. "liveness" stays
+  // SERVING once it has served, until SetDead.
   void SetServing(bool serving);
   void SetDead();
 

@@ -1,4 +1,4 @@
-// grpc.reflection.v1 and v1alpha: what services there are, and the files that describe them, so
+// grpc.reflection.v1 and v1alpha: the names of the services, and the files that describe them, so
 // that grpcurl and the like need no .proto files. Any thread.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Routes that take JSON bodies: read where they hold up nobody (call/read_request.h). Any thread.
+// Routes that take JSON bodies. They read them where this holds up nobody (call/read_request.h).
+// Any thread.
 #pragma once
 
 #include <functional>
@@ -11,17 +12,18 @@
 
 namespace quire {
 
-// Work on a body.
+// A route whose work begins with the body.
 HttpRoute BodyRoute(std::string path, const ServingContext& context,
                     std::function<void(const HttpCallRef& call, const std::string& body)> work);
 
-// The same for what generates. Callers for whom the engine has no room are refused before the body
-// is read. `start` starts requests of the caller, or returns the error for which none begins.
+// The same for routes that generate. If the engine has no room for a caller, the caller is refused
+// before the body is read. `start` starts requests of the caller, or returns the error because of
+// which none begins.
 using StartRequest = std::function<absl::Status(const HttpCallRef& call, const Caller& caller,
                                                 const std::string& body)>;
 HttpRoute GenerateRoute(std::string path, const ServingContext& context, StartRequest start);
 
-// The same for what is answered at once with JSON.
+// The same for routes that answer at once with JSON.
 HttpRoute ConvertRoute(
     std::string path, const ServingContext& context,
     std::function<absl::StatusOr<std::string>(const HttpCall& call, const std::string& body)>

@@ -1,5 +1,5 @@
-// ChatMessage: what one continuation of a chat says, in OpenAI's terms: reasoning, content, calls
-// of tools. One thread at a time.
+// ChatMessage: the contents of one continuation of a chat, in OpenAI's terms: reasoning, content,
+// calls of tools. One thread at a time.
 #pragma once
 
 #include <string>
@@ -24,12 +24,12 @@ class ChatMessage {
   ChatMessage(const Options& options, bool in_reasoning)
       : options_(options), parser_(options.answer, in_reasoning) {}
 
-  // Each returns what a stream has to send for this, in its order: the values of `delta`s.
+  // Each returns the values of the `delta`s that a stream sends for this, in order.
   std::vector<std::string> Append(std::string_view text) { return Add(parser_.Append(text)); }
   std::vector<std::string> Finish() { return Add(parser_.Finish()); }
 
   bool has_calls() const { return num_calls_ > 0; }
-  // The value of `message` of an answer that is no stream.
+  // The value of `message`, in an answer that is not a stream.
   std::string ToJson() const;
 
  private:
@@ -43,7 +43,7 @@ class ChatMessage {
   AnswerParser parser_;
   size_t num_calls_ = 0;
 
-  // Of an answer that is no stream.
+  // A call in an answer that is not a stream.
   struct Call {
     std::string beginning;
     std::string arguments;

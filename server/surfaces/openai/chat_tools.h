@@ -1,5 +1,5 @@
-// The tools of a chat: what of them the template sees, and how calls of them are found in the
-// answer. Pure functions; any thread. What is wrong is the reader's status.
+// The tools of a chat: what the template sees of them, and how calls of them are found in the
+// answer. Pure functions; any thread. Errors become the reader's status.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@
 namespace quire {
 
 struct ChatTools {
-  JsonTree list = {};  // as chats write tools, each of them sound; null: none were sent
+  JsonTree list = {};  // as chats write tools, each tool is sound; null: none were sent
   ToolChoice choice = {};
-  bool one_call = false;  // at most
+  bool one_call = false;  // at most one
 };
 
 // tools, tool_choice and parallel_tool_calls, as chats write them.
 ChatTools ReadChatTools(FieldReader& fields);
-// All but the tools.
+// Everything except the tools.
 ChatTools ReadToolUse(FieldReader& fields);
 
 // Checks a function's name and description, and its parameters, which are called `schema_key`.
@@ -31,13 +31,13 @@ void CheckFunction(FieldReader& fields, const JsonTree& function, const std::str
 // Shows the template the tools that the model may call.
 void FillTools(FieldReader& fields, const ChatTools& tools, ChatPrompt* chat);
 
-// The same for an answer, which is taken apart as `options` then say. A call that must be made is
+// The same for an answer; `options` then say how it is taken apart. A call that must be made is
 // written as the beginning of the answer.
 void FillTools(FieldReader& fields, const ChatTools& tools, const ModelAnswers& answers,
                Generation* asked, AnswerOptions* options);
 
 // A message's tool_calls as templates expect them: OpenAI's clients send the arguments as a text of
-// JSON, models see them as JSON. What is no JSON, or has too many values, stays a text.
+// JSON, models see them as JSON. Arguments that are not JSON, or have too many values, stay a text.
 void DecodeArguments(JsonTree* tool_calls, size_t* num_values_left);
 
 }  // namespace quire

@@ -1,5 +1,5 @@
 // The fields that completions, chats and responses have in common, with vLLM's further ones. Pure
-// functions; any thread. What is wrong is the reader's status.
+// functions; any thread. Errors become the reader's status.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace quire {
 // The body of a request, which must be an object.
 absl::StatusOr<JsonTree> ParseBody(std::string_view body);
 
-// What no surface has, whatever the prompt.
+// Refuses fields that no surface supports, for any prompt.
 void RefuseAbsent(FieldReader& fields);
 
-// All but the prompt, how many tokens, and how the answer looks. A request that brings no id gets
-// one with this beginning.
+// Everything except the prompt, the number of tokens, and the form of the answer. A request that
+// brings no id gets one with this beginning.
 Generation FillCommon(FieldReader& fields, absl::string_view id_prefix, absl::string_view asked_id);
 
-// Out of range stays out of range.
+// A value out of range stays out of range.
 template <typename Int>
 Int Clamp(int64_t value) {
   return static_cast<Int>(

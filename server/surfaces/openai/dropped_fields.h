@@ -1,6 +1,6 @@
-// DroppedFields: which members of requests nobody has read, told in the log: whoever misspells a
-// field finds it there. Each name once and not endlessly many, so that no client can fill the log.
-// Any thread.
+// DroppedFields: writes into the log which members of requests nobody has read, so that a
+// misspelled field can be found there. Each name comes once, and their number is bounded, so that
+// no client can fill the log. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class DroppedFields {
  public:
   static constexpr size_t kMaxNames = 64;
 
-  // The one of the process.
+  // The only one in the process.
   static DroppedFields& Log();
 
-  // Of an object that has been read. One line for what is new in it; empty if nothing is.
+  // The line for an object that has been read, with its new names; empty if there are none.
   std::string LineFor(const FieldReader& fields);
-  // The same, into the log.
+  // The same line, into the log.
   void Tell(const FieldReader& fields);
 
  private:

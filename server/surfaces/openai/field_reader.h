@@ -23,20 +23,21 @@ class FieldReader {
 
   const absl::Status& status() const { return status_; }
   const JsonTree* Find(absl::string_view key) const;
-  // The members that nobody has looked for yet, but for those that are null.
+  // The members that nobody has looked for yet, except those that are null.
   std::vector<std::string> Unread() const;
 
   std::optional<int64_t> Int(absl::string_view key);
   std::optional<double> Number(absl::string_view key);
   std::optional<bool> Bool(absl::string_view key);
   std::optional<std::string> Text(absl::string_view key);
-  // A text alone counts as a list of one.
+  // A single text counts as a list of one.
   std::vector<std::string> Texts(absl::string_view key);
   std::vector<uint32_t> TokenIds(absl::string_view key);
 
-  // Each returns false to be returned.
+  // Each returns false, which the caller can return.
   bool Fail(absl::string_view key, absl::string_view sentence);
-  // For what this server has not: fails unless the field is left out or one of these.
+  // For a feature that this server does not have: fails unless the field is left out or one of
+  // these.
   void Refuse(absl::string_view key, absl::string_view sentence);
   void RefuseUnlessEmpty(absl::string_view key, absl::string_view sentence);
   void RefuseUnlessFalse(absl::string_view key, absl::string_view sentence);

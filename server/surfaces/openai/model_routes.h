@@ -12,7 +12,7 @@ namespace quire {
 std::vector<HttpRoute> ModelRoutes(const ServingContext& context);
 
 // /tokenizer_info, for --enable-tokenizer-info-endpoint. At start: reads the model's
-// tokenizer_config.json. INVALID_ARGUMENT, naming it, where it cannot be read.
+// tokenizer_config.json. INVALID_ARGUMENT names the file if it cannot be read.
 absl::StatusOr<HttpRoute> TokenizerInfoRoute(const ServingContext& context);
 
 }  // namespace quire

@@ -43,12 +43,12 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
     int64_t num_tokens = 0;
     int64_t num_cached_tokens = 0;
     LogprobJson logprobs;
-    // Of the prompt beside the answer, each with a comma before it.
+    // Members about the prompt, beside the answer, each with a comma before it.
     std::string members;
   };
 
   void TakePrompt(absl::Span<const TokenId> prompt);
-  // True when `on_ready` is the caller's to call, because nothing is sent.
+  // True when the caller must call `on_ready`, because nothing is sent.
   bool Take(size_t prompt, const AnswerPart& part, const std::function<void()>& on_ready);
   void End(size_t prompt, const absl::Status& status);
 
@@ -57,7 +57,7 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
   std::string TakeDelta(size_t prompt, const Delta& delta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string TakeFinish(size_t prompt, const Finished& finished)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Chunks of what the choice's message says, the first with logprobs and token ids.
+  // Chunks with the choice's message, the first with logprobs and token ids.
   std::string Events(size_t index, const std::vector<std::string>& deltas,
                      absl::string_view logprobs, absl::string_view ids) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

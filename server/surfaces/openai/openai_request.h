@@ -1,5 +1,6 @@
-// Requests of OpenAI's completions and chats, with vLLM's further fields. What this server has not
-// is refused by name. Pure functions; any thread. Errors carry the field as the client named it.
+// Requests of OpenAI's completions and chats, with vLLM's further fields. Features that this server
+// does not have are refused by name. Pure functions; any thread. Errors carry the field as the
+// client named it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace quire {
 
-// How the answer is to look.
+// How the answer must look.
 struct OpenAiFormat {
   bool is_chat = false;
   bool streams = false;
@@ -31,9 +32,9 @@ struct OpenAiFormat {
   int n = 1;
   std::string model;  // as the client called it, or the first name
   std::string id;     // "cmpl-...", of the answer and its requests
-  // Of each prompt that is echoed: its text; of a chat the last message's.
+  // The text of each prompt that is echoed; for a chat, the last message's text.
   std::vector<std::string> prompts;
-  // Of a chat: what to take its text apart for, and whether it begins within reasoning, if the
+  // For a chat: the parts to find in its text, and whether it begins within reasoning, if the
   // request says so.
   ChatMessage::Options message;
   std::optional<bool> in_reasoning;
@@ -41,29 +42,29 @@ struct OpenAiFormat {
   bool names_function = false;
 };
 
-// A chat's. Its errors blame messages where a completion's blame the prompt.
+// The names for a chat. Its errors blame messages where a completion's blame the prompt.
 inline constexpr FieldNames kChatNames = {.prompt = "messages", .logprobs = "top_logprobs"};
 
 struct OpenAiRequest {
   OpenAiFormat format;
-  Generation common;            // a chat's, or what the completions of all prompts have in common
+  Generation common;            // a chat's, or the common part of the completions of all prompts
   std::vector<Prompt> prompts;  // texts and lists of token ids; empty: a chat
 
-  // Of all prompts; an n that cannot be is refused later, by its name.
+  // The continuations of all prompts; an n that is not possible is refused later, by its name.
   int64_t num_continuations() const;
 };
 
-// One for each prompt, or a chat's.
+// One for each prompt, or one for a chat.
 std::vector<Generation> GenerationsOf(OpenAiRequest request);
 
-// `asked_id` is the request's id where the body has none; empty: one is made.
+// `asked_id` is the request's id if the body has none; empty: one is made.
 absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model,
                                               absl::string_view asked_id = "");
 absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model,
                                         const ModelAnswers& answers,
                                         absl::string_view asked_id = "");
 
-// What /tokenize takes: a text or a chat.
+// The input of /tokenize: a text or a chat.
 struct AskedTokens {
   Prompt prompt;
   bool spells = false;  // each of them

@@ -6,9 +6,9 @@
 
 namespace quire {
 
-// What the parameters of a function may be whose `parameters` these are: references within, allOf,
-// anyOf and oneOf are followed. A parameter of which nothing is said is a text, and one of which
-// nothing can be told, as its reference leads out of the schema, may be anything.
+// The allowed types of a function's parameters, by its `parameters`: references within, allOf,
+// anyOf and oneOf are followed. A parameter of which the schema says nothing is a text. A parameter
+// whose reference leads out of the schema, so that nothing is known of it, may be anything.
 ToolParameters ParametersOf(const JsonTree& schema);
 
 }  // namespace quire

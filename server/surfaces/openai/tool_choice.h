@@ -1,5 +1,5 @@
-// tool_choice: whether a model may call tools, must, and which. Pure functions; any thread. What is
-// wrong is the reader's status.
+// tool_choice: whether a model may call tools, whether it must, and which. Pure functions; any
+// thread. Errors become the reader's status.
 #pragma once
 
 #include <string>

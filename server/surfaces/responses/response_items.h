@@ -19,24 +19,24 @@ class ResponseItems {
   // The format outlives the items.
   explicit ResponseItems(const ResponsesFormat* format) : format_(*format) {}
 
-  // Each returns the events of a stream; nothing where the answer is sent whole.
+  // Each returns the events of a stream; nothing if the answer is sent whole.
   std::string BeginMessage() { return Begin(AnswerEvent::Kind::kContent, ""); }
-  // `logprobs` are of a message's text, which may be empty.
+  // `text` may be empty. `logprobs` are for the text of a message.
   std::string Add(AnswerEvent::Kind kind, absl::string_view text, const LogprobJson& logprobs);
-  // The answer ends; with no item yet it is an empty message.
+  // The answer ends; if it has no item yet, it is an empty message.
   std::string Finish(absl::string_view status);
 
   // An event of any kind, numbered; `members` follow its type and number.
   std::string Event(absl::string_view type, absl::string_view members);
 
-  // Those that have ended, as members of a list.
+  // Items that have ended, as members of a list.
   const std::string& ended() const { return ended_; }
 
  private:
   struct Item {
     AnswerEvent::Kind kind;  // kContent, kReasoning or kCall
     std::string id;
-    std::string members = {};  // of a call: what it is called
+    std::string members = {};  // for a call: its name
     std::string text = {};     // or arguments
     LogprobJson logprobs = {};
   };
@@ -44,7 +44,7 @@ class ResponseItems {
   std::string Begin(AnswerEvent::Kind kind, absl::string_view name);
   std::string End(absl::string_view status);
 
-  // The beginning of an event's type, and what its events say of where the text is.
+  // The beginning of an event's type, and the members of its events that say where the text is.
   absl::string_view TextType() const;
   std::string Place() const;
   std::string TextEvent(absl::string_view suffix, absl::string_view key, absl::string_view text,

@@ -29,7 +29,7 @@ class ResponsesAnswer final : public AnswerWriter {
   void End(const absl::Status& status, AccessEntry access) override;
 
  private:
-  // The events of a stream; nothing where the answer is sent whole.
+  // The events of a stream; nothing if the answer is sent whole.
   std::string Take(const AnswerPart& part);
   std::string TakeStart(const Started& started);
   std::string TakeDelta(const Delta& delta);
@@ -37,7 +37,7 @@ class ResponsesAnswer final : public AnswerWriter {
   void Fail(const absl::Status& status);
   void Begin();
 
-  // What the text, taken apart, turned out to be.
+  // Adds the events into which the text was taken apart.
   std::string AddAll(const std::vector<AnswerEvent>& events, const Delta& delta);
   std::string ResponseEvent(absl::string_view type);
   std::string Response() const;

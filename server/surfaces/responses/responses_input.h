@@ -1,5 +1,5 @@
 // The input of a response, a text or a list of items, as messages of a chat. Pure functions; any
-// thread. What is wrong is the reader's status.
+// thread. Errors become the reader's status.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// reasoning.effort; fails where a summary of a certain kind is asked for.
+// reasoning.effort; fails if a certain kind of summary is asked for.
 std::optional<std::string> ReasoningEffort(FieldReader& fields);
 
 // input, instructions, chat_template_kwargs, reasoning.

@@ -1,5 +1,5 @@
-// Requests of OpenAI's responses. What this server has not is refused by name; nothing is stored.
-// Pure functions; any thread. Errors carry the field as the client named it.
+// Requests of OpenAI's responses. Features that this server does not have are refused by name;
+// nothing is stored. Pure functions; any thread. Errors carry the field as the client named it.
 #pragma once
 
 #include <optional>
@@ -22,17 +22,17 @@ inline constexpr FieldNames kResponsesNames = {.prompt = "input",
                                                .max_tokens = "max_output_tokens",
                                                .logprobs = "top_logprobs"};
 
-// How the answer is to look.
+// How the answer must look.
 struct ResponsesFormat {
   bool streams = false;
   bool logprobs = false;
   std::string id;  // "resp_...", of the answer and its request
-  // What to take the answer's text apart for, and whether it begins within reasoning, if the
-  // request says so.
+  // The parts to find in the answer's text, and whether it begins within reasoning, if the request
+  // says so.
   AnswerOptions answer;
   std::optional<bool> in_reasoning;
   absl::flat_hash_map<std::string, NamespacedFunction> namespaced;
-  // What the answer says of the request again: members of an object.
+  // The values of the request that the answer repeats: members of an object.
   std::string members;
 };
 
@@ -41,12 +41,12 @@ struct ResponsesRequest {
   Generation asked;
 };
 
-// `asked_id` is the request's id where the body has none; empty: one is made.
+// `asked_id` is the request's id if the body has none; empty: one is made.
 absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model,
                                                 const ModelAnswers& answers,
                                                 absl::string_view asked_id = "");
 
-// What /v1/responses/input_tokens counts.
+// The prompt that /v1/responses/input_tokens counts.
 absl::StatusOr<Prompt> ParseInputTokens(std::string_view body);
 
 }  // namespace quire

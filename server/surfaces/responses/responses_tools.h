@@ -1,5 +1,5 @@
-// The tools of a response in a chat's terms. What only OpenAI's own servers run is left out or
-// refused by name. Pure functions; any thread. What is wrong is the reader's status.
+// The tools of a response in a chat's terms. Tools that only OpenAI's own servers run are left out
+// or refused by name. Pure functions; any thread. Errors become the reader's status.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// Functions that came in a namespace have a name of their own for the model: of both.
+// A function that came in a namespace has its own name for the model, made of both names.
 struct NamespacedFunction {
   std::string name_space;
   std::string name;

@@ -1,5 +1,5 @@
-// Abort as both of vLLM's contracts have it: a list of request ids; those that do not run, or not
-// any more, are no error.
+// Abort as both of vLLM's contracts have it: a list of request ids. An id that does not run, or no
+// longer runs, is not an error.
 #pragma once
 
 #include <string>

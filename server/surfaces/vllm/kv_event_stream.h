@@ -1,6 +1,6 @@
-// SubscribeKvEvents: what becomes of the prefix cache, to a router. Begins with the blocks there
-// are, unless the router goes on where it was; a router that reads too slowly to be told everything
-// hears DATA_LOSS and begins again.
+// SubscribeKvEvents: sends the events of the prefix cache to a router. It begins with the blocks
+// that are there, unless the router goes on where it was. A router that reads too slowly to be told
+// everything gets DATA_LOSS and begins again.
 #pragma once
 
 #include "server/call/grpc_call.h"

@@ -14,17 +14,17 @@ namespace quire {
 
 struct ZipFile {
   std::string bytes;
-  std::string sha256;  // of them, in hexadecimal
+  std::string sha256;  // digest of the bytes, in hexadecimal
 };
 
 class TokenizerArchive {
  public:
   explicit TokenizerArchive(std::string folder) : folder_(std::move(folder)) {}
 
-  // Takes some 0.1 s for each MB the first time. FAILED_PRECONDITION where the folder has no such
-  // file or cannot be read.
+  // Takes some 0.1 s for each MB the first time. FAILED_PRECONDITION if the folder has no such file
+  // or cannot be read.
   absl::StatusOr<std::shared_ptr<const ZipFile>> Get();
-  // Null while it is not made. Does not wait.
+  // Null until it is made. Does not wait.
   std::shared_ptr<const ZipFile> made() const;
 
  private:

@@ -8,8 +8,8 @@
 namespace quire {
 
 // UNIMPLEMENTED, or INVALID_ARGUMENT, in the terms of vllm.grpc.engine. Zero means the default
-// there, and an unset temperature 1: the model's own defaults are the router's to apply, which
-// finds them in GetModelInfo.
+// there, and an unset temperature means 1. The router must apply the model's own defaults, which it
+// finds in GetModelInfo.
 absl::StatusOr<Generation> FromVllmEngine(::vllm::grpc::engine::GenerateRequest request);
 
 }  // namespace quire

@@ -1,6 +1,6 @@
 // vllm.grpc.engine.VllmEngine: the contract by which the SMG router and llm-d's endpoint picker
-// drive an engine, over the same requests as quire.v1. What it has and we have not is UNIMPLEMENTED
-// with a sentence.
+// drive an engine, over the same requests as quire.v1. A feature that Quire does not have is
+// UNIMPLEMENTED with a sentence.
 #pragma once
 
 #include "server/call/service_methods.h"

@@ -13,7 +13,7 @@ namespace quire {
 
 class VllmEngineWriter final : public AnswerWriter {
  public:
-  // Of `request`: whether it is streamed, and which logprobs it wants.
+  // `request` says whether the answer is streamed, and which logprobs it has.
   VllmEngineWriter(GrpcCallRef call, const ::vllm::grpc::engine::GenerateRequest& request);
 
   bool KeepsAnswer() const override { return true; }  // the last message repeats its ids
@@ -27,7 +27,7 @@ class VllmEngineWriter final : public AnswerWriter {
     bool has_chunk = false;
   };
 
-  // Nothing where the router hears of it later.
+  // Nothing if the router hears of it later.
   std::optional<::vllm::grpc::engine::GenerateResponse> Convert(const AnswerPart& part);
   Output& OutputAt(int32_t index);
   void TakeStart(const Started& started);

@@ -1,4 +1,4 @@
-// vllm.Inference's requests as Generation. Pure but for random salts; any thread.
+// vllm.Inference's requests as Generation. Pure, except for random salts; any thread.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -9,7 +9,7 @@
 namespace quire {
 
 // UNIMPLEMENTED, or INVALID_ARGUMENT, in the terms of vllm.Inference. Zero means the model's
-// default there, but of max_new_tokens 20.
+// default there, except for max_new_tokens, where it means 20.
 absl::StatusOr<Generation> FromVllmInference(::vllm::GenerateRequest request,
                                              const ModelFacts& model);
 

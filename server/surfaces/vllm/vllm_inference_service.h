@@ -1,4 +1,4 @@
-// vllm.Inference and those calls of vllm.Control that a sidecar needs: vLLM's own contract, as
+// vllm.Inference, and the calls of vllm.Control that a sidecar needs: vLLM's own contract, as
 // Dynamo calls it, over the same requests as quire.v1.
 #pragma once
 

@@ -1,4 +1,5 @@
-// An answer as vllm.GenerateResponse on one call: each part a message of a stream, or all in one.
+// An answer as vllm.GenerateResponse on one call: each part is a message of a stream, or all are in
+// one.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@ struct VllmAnswerOptions {
   explicit VllmAnswerOptions(const ::vllm::GenerateRequest& request);
 
   bool text, token_ids, logprobs, candidates;  // of the output
-  bool prompt_logprobs, prompt_candidates;     // of the prompt
+  bool prompt_logprobs, prompt_candidates;     // those that the answer repeats
   std::vector<uint32_t> prompt_ids;            // to be told
   std::vector<TokenId> stop_token_ids;         // sorted
 };

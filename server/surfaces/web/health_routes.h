@@ -1,5 +1,5 @@
-// What probes ask: /health, /ping and /ready are 200 while the server takes requests, /live until
-// its engine has failed; /version. Any thread.
+// The routes for probes: /health, /ping and /ready are 200 while the server takes requests, /live
+// until its engine has failed; /version. Any thread.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What /metrics and /status tell, from the parts of the running server. Any thread.
+// The values of /metrics and /status, from the parts of the running server. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// What the connections are, when somebody asks.
+// The connections at the moment when somebody asks.
 struct ConnectionLoad {
   int64_t num_connections = 0;
   int64_t num_held_bytes = 0;

@@ -1,4 +1,4 @@
-// What the page at / shows: /status, and /status/requests for admins.
+// The data of the page at /: /status, and /status/requests for admins.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace quire {
 
-// `role` and `connections` as of MetricsRoute: it tells nothing that /metrics does not.
+// `role` and `connections` as in MetricsRoute: this route tells nothing that /metrics does not.
 HttpRoute StatusRoute(const ServingContext& context, std::optional<Role> role,
                       std::function<ConnectionLoad()> connections);
 
-// The requests that ended last, whosever they were: for admins alone.
+// The requests that ended last, of all principals: only for admins.
 HttpRoute RecentRequestsRoute(const ServingContext& context);
 
 }  // namespace quire

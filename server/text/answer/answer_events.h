@@ -1,5 +1,5 @@
-// AnswerEvents: what an answer's text turns out to be, in its order: reasoning, content, calls of
-// tools. White space beside a tag is the tag's and left out; else no text is lost. One thread at a
+// AnswerEvents: the parts of an answer's text, in order: reasoning, content, calls of tools. White
+// space beside a tag belongs to the tag and is left out; no other text is lost. One thread at a
 // time.
 #pragma once
 
@@ -37,10 +37,10 @@ class AnswerEvents {
   void AddTag();
   void BeginCall(std::string_view name);
   void AddArguments(std::string_view json);
-  // A text ends, and white space at its end is its own.
+  // A text ends; white space at its end belongs to it.
   void EndText();
 
-  // Those that came since the last time.
+  // The events that came since the last time.
   std::vector<AnswerEvent> Take() { return std::exchange(events_, {}); }
 
  private:
@@ -48,7 +48,7 @@ class AnswerEvents {
 
   const bool one_call_;
   size_t num_calls_ = 0;
-  bool is_after_tag_ = false;  // nothing but white space since
+  bool is_after_tag_ = false;  // only white space since
   std::string held_;           // white space
   AnswerEvent::Kind held_kind_ = AnswerEvent::Kind::kContent;
   std::vector<AnswerEvent> events_;

@@ -18,31 +18,33 @@ enum class ToolFormat : uint8_t {
   kHarmony,     // gpt-oss's: <|channel|>commentary to=functions.NAME<|message|>{...}<|call|>
 };
 
-// Reasoning stands between two tags, at the beginning of the answer; in a channel, wherever it is.
+// Reasoning stands between two tags at the beginning of the answer; reasoning in a channel may
+// stand anywhere.
 struct ReasoningFormat {
   std::string open;  // empty: there is no reasoning
   std::string close;
   // Answers begin with reasoning although neither they nor the prompt's end have the first tag.
   bool always = false;
-  // What may stand behind the first tag and is no reasoning.
+  // A text that may stand behind the first tag and is not reasoning.
   std::string label = "";
-  // The answer is messages in channels, and the tags are those of one: harmony.
+  // The answer is messages in channels, and the tags belong to one of the channels: harmony.
   bool in_channels = false;
 
   bool is_none() const { return open.empty(); }
 };
 
-// By vLLM's names of parsers and by gpt_oss, but for auto; one of the setting's.
+// The format by vLLM's names of parsers and by gpt_oss, except auto; it is one of the setting's
+// names.
 ToolFormat ToolFormatOf(std::string_view parser);
 ReasoningFormat ReasoningFormatOf(std::string_view parser);
 
-// What the models of these chat templates write; kNone where they do not say it.
+// The format that the models of these chat templates write; kNone if the templates do not show it.
 ToolFormat DetectToolFormat(std::string_view chat_templates);
 // Whether these models answer in harmony's messages.
 bool DetectHarmony(std::string_view chat_templates);
 
-// The tags around calls: those that begin one, what ends it or is empty, and those within it that
-// may be tokens.
+// The tags around calls: those that begin a call, the one that ends it (may be empty), and those
+// within a call that may be tokens.
 struct CallTags {
   std::vector<std::string> begin;
   std::string end;

@@ -1,5 +1,5 @@
 // AnswerParser: takes an answer's text apart as it comes: reasoning, content, calls of tools. Parts
-// of any size give the same events; what may be the beginning of a tag waits, no more. Time grows
+// of any size give the same events. Only text that may be the beginning of a tag waits. Time grows
 // as the text. One answer, one thread at a time.
 #pragma once
 
@@ -17,13 +17,13 @@
 
 namespace quire {
 
-// What to look for in the answers to one request.
+// The parts to look for in the answers to one request.
 struct AnswerOptions {
   ReasoningFormat reasoning;
   ToolFormat tools = ToolFormat::kNone;
   ToolFunctions functions;
   bool one_call = false;
-  // What the prompt has of the answer already: the beginning of a call. Then the answer does not
+  // The beginning of a call that the prompt already has of the answer. Then the answer does not
   // begin with reasoning.
   std::string opening;
 
@@ -34,7 +34,7 @@ struct AnswerOptions {
 
 class AnswerParser {
  public:
-  // `in_reasoning` where the prompt ends within reasoning. `options` outlive the parser.
+  // `in_reasoning` if the prompt ends within reasoning. `options` outlive the parser.
   AnswerParser(const AnswerOptions& options, bool in_reasoning);
 
   std::vector<AnswerEvent> Append(std::string_view text);
@@ -51,13 +51,13 @@ class AnswerParser {
 
   const ReasoningFormat& reasoning_;
   At at_;
-  std::string start_;      // white space, and what may be the first tag; then, the label
-  size_t num_spaces_ = 0;  // of it
-  At after_start_;         // where the first tag is missing
+  std::string start_;      // white space, and a text that may be the first tag; then, the label
+  size_t num_spaces_ = 0;  // bytes of white space in start_
+  At after_start_;         // if the first tag is missing
   TagFinder end_;          // of reasoning
   AnswerEvents events_;
   std::unique_ptr<ToolCallParser> tools_;    // null: there are none
-  std::unique_ptr<HarmonyParser> messages_;  // of harmony; then the others are idle
+  std::unique_ptr<HarmonyParser> messages_;  // for harmony; then the others are idle
 };
 
 }  // namespace quire

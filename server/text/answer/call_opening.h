@@ -1,6 +1,6 @@
-// CallOpening: how an answer begins that calls a tool. A prompt that ends with it makes the model
-// go on with the call. It ends where the models' own tokens end, so that what they write next is
-// what they are used to write. Immutable; any thread.
+// CallOpening: the beginning of an answer that calls a tool. A prompt that ends with it makes the
+// model go on with the call. It ends where the models' own tokens end, so that the models go on as
+// they are used to. Immutable; any thread.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace quire {
 
 class CallOpening {
  public:
-  // The templates show in which of its ways a model of one format writes calls.
+  // The templates show in which of several ways a model of one format writes calls.
   CallOpening(ToolFormat format, std::string_view chat_templates);
 
-  // Of a call of this function; of any, if the name is empty.
+  // The beginning of a call of this function, or of any function, if the name is empty.
   std::string Of(std::string_view function) const;
 
   // Whether the name can be written in every format: it has none of their marks.
@@ -23,8 +23,8 @@ class CallOpening {
 
  private:
   const ToolFormat format_;
-  // Of Mistral's: before the name of a list's first call, or empty where there is no list; what
-  // comes after a name that stands alone.
+  // For Mistral's: the text before the name of a list's first call, or empty if there is no list;
+  // and the text after a name that stands by itself.
   std::string list_;
   std::string after_name_;
 };

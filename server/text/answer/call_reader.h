@@ -1,6 +1,7 @@
-// CallReader: one call of a tool, read as it comes, in one of the ways that models write it. From
-// when the call has begun for the client it is a call, and its arguments end as JSON whatever the
-// model makes of them; what is no call by then is text. Time grows as the text. One thread.
+// CallReader: one call of a tool, read as it comes, in one of the ways that models write it. Once
+// the call has begun for the client it stays a call, and its arguments end as JSON, whatever the
+// model makes of them. A text that is not a call by then is text. Time grows as the text. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace quire {
 
 inline constexpr size_t kMaxFunctionNameBytes = 256;
 
-// What the parameters of a function may be.
+// The types that the parameters of a function may have.
 struct ToolParameters {
   absl::flat_hash_map<std::string, JsonTypes> types;
   JsonTypes others = kJsonText;
@@ -35,22 +36,23 @@ class CallReader {
  public:
   enum class State : uint8_t { kReading, kDone, kBroken };
 
-  // `tag` is what announced the call.
+  // `tag` is the text that announced the call.
   explicit CallReader(std::string tag) : raw_(std::move(tag)) {}
   virtual ~CallReader() = default;
 
-  // Takes what belongs to the call.
+  // Takes the text that belongs to the call.
   virtual State Take(std::string_view* text, AnswerEvents* events) = 0;
   // The answer ends here.
   virtual void Finish(AnswerEvents* events) = 0;
 
-  // What was taken for a call and is none; then, what came after it and was taken to see that.
+  // TakeRaw: the text that was taken for a call and is none. TakeRest, after it: the text behind it
+  // that was taken to see that.
   std::string TakeRaw() { return std::exchange(raw_, {}); }
   std::string TakeRest() { return std::exchange(mark_, {}); }
 
  protected:
   std::string raw_;   // with the tag, until the call begins
-  std::string mark_;  // what may become one of the marks of a call
+  std::string mark_;  // may become one of the marks of a call
 };
 
 inline bool IsJsonSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }

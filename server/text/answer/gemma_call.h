@@ -2,8 +2,8 @@
 //
 //   call:NAME{KEY:<|"|>text<|"|>,KEY:5,KEY:[true,{KEY:null}]}
 //
-// Their arguments become JSON as they come; what is not written so is mended as JSON is. The tag
-// that ends a call ends it within a text, too. One call, one thread.
+// Their arguments become JSON as they come; arguments that are not written in this form are mended
+// as JSON is. The tag that ends a call ends it also within a text. One call, one thread.
 #pragma once
 
 #include <string>
@@ -28,10 +28,10 @@ class GemmaCallReader final : public CallReader {
   void Finish(AnswerEvents* events) override;
 
  private:
-  // Whether `c`, before the arguments, may be of a call.
+  // Whether `c`, before the arguments, may belong to a call.
   bool TakeHead(char c);
 
-  // Each of these appends JSON and returns whether what came is of the arguments.
+  // Each of these appends JSON and returns whether the text belongs to the arguments.
   bool TakeArguments(std::string_view* text, std::string* json);
   bool AddTag(std::string_view tag, std::string* json);
   bool AddQuote(std::string* json);

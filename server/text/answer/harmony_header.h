@@ -2,8 +2,8 @@
 //
 //   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>
 //
-// The recipient may stand before the channel, the type of the content without its tag. What turns
-// out to be no header is text. One message, one thread.
+// The recipient may stand before the channel, and the type of the content may have no tag. A text
+// that turns out not to be a header is text. One message, one thread.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// The special tokens of harmony, and what is written with them.
+// The special tokens of harmony, and the words that are written with them.
 namespace harmony {
 inline constexpr std::string_view kStart = "<|start|>";
 inline constexpr std::string_view kChannel = "<|channel|>";
@@ -24,7 +24,7 @@ inline constexpr std::string_view kCall = "<|call|>";
 inline constexpr std::string_view kReturn = "<|return|>";
 inline constexpr std::string_view kTags[] = {kStart, kChannel, kConstrain, kMessage,
                                              kEnd,   kCall,    kReturn};
-// What begins a message of the assistant's within an answer.
+// Begins a message of the assistant within an answer.
 inline constexpr std::string_view kNextMessage = "<|start|>assistant";
 // Before the name of a function, in a recipient.
 inline constexpr std::string_view kFunctions = "functions.";
@@ -39,11 +39,11 @@ class HarmonyHeader {
     kText,     // this is no header, or it has no end: `rest` is the message's text so far
   };
 
-  // `follows_start` where the tag that begins a message came before.
+  // `follows_start` if the tag that begins a message came before.
   explicit HarmonyHeader(bool follows_start = false) : has_tag_(follows_start) {}
 
   State Take(char c);
-  // The answer ends here: `rest` is what of it is no header.
+  // The answer ends here: `rest` is the part of it that is not a header.
   void Finish();
 
   const std::string& channel() const { return channel_; }
@@ -57,7 +57,7 @@ class HarmonyHeader {
   bool MayBeWord() const;
 
   std::string raw_;
-  std::string part_;  // of it, the word or tag that is being read
+  std::string part_;  // the word or tag of the header that is being read
   bool has_tag_;
   bool awaits_channel_ = false;
   bool has_type_tag_ = false;

@@ -1,10 +1,10 @@
-// HarmonyParser: takes apart what gpt-oss answers, which is messages in channels:
+// HarmonyParser: takes apart the answers of gpt-oss, which are messages in channels:
 //
 //   <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
 //
-// The channel analysis is reasoning; what is for a function is a call of it; all else is content.
-// The prompt has the first <|start|>assistant. Texts of messages stay byte by byte; two of a kind
-// in a row have a line break between them. One answer, one thread at a time.
+// The channel analysis is reasoning; a message for a function is a call of it; everything else is
+// content. The prompt has the first <|start|>assistant. Texts of messages stay byte by byte; two of
+// a kind in a row have a line break between them. One answer, one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class HarmonyParser {
  public:
   struct Options {
     bool finds_reasoning = true;  // else analysis is content
-    bool finds_calls = true;      // else what is for a function is content
+    bool finds_calls = true;      // else a message for a function is content
     bool in_reasoning = false;    // the prompt ends within the text of analysis
   };
   // `functions` outlives the parser.
@@ -44,7 +44,7 @@ class HarmonyParser {
   void TakeEnd(std::string_view* text, AnswerEvents* events);
   void BeginHeader();
   void BeginBody();
-  // The function that a message is for; empty where it is for none.
+  // The function that a message is for; empty if it is for none.
   std::string FunctionOf(const std::string& recipient) const;
   void AddBody(std::string_view text, AnswerEvents* events);
   void TakeSpaces(std::string_view* text, AnswerEvents* events);
@@ -59,7 +59,7 @@ class HarmonyParser {
   HarmonyHeader header_;
   TagFinder tags_;    // that end a message
   std::string end_;   // the tag that perhaps ended one, and white space after it
-  std::string next_;  // after it: what may begin another
+  std::string next_;  // the text after it that may begin another
 
   Body body_ = Body::kText;
   AnswerEvent::Kind kind_ = AnswerEvent::Kind::kContent;  // of its text

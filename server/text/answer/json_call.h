@@ -16,12 +16,13 @@ namespace quire {
 // Finds the end of one JSON value by its brackets and quotes.
 class JsonValueReader {
  public:
-  // Takes what belongs to the value and appends it to `*json`. Returns how many bytes it took.
+  // Takes the text that belongs to the value and appends it to `*json`. Returns how many bytes it
+  // took.
   size_t Take(std::string_view text, std::string* json);
   bool is_done() const { return is_done_; }
 
  private:
-  // Whether `c` is of the value.
+  // Whether `c` belongs to the value.
   bool Add(char c);
 
   bool has_begun_ = false;
@@ -31,13 +32,14 @@ class JsonValueReader {
   size_t depth_ = 0;
 };
 
-// The call begins when name and arguments are known to be there; these are events as they come.
+// The call begins once it is known that name and arguments are there; these become events as they
+// come.
 class JsonCallReader final : public CallReader {
  public:
-  // The object follows the tag, perhaps after white space. Where nothing announced it, `functions`
-  // says which there are: then it must be a call of one of these, with arguments, and have no
-  // member that a call has not. `end_tag`, which may be empty, ends the call also within a string
-  // that no quote ended.
+  // The object follows the tag, perhaps after white space. If no tag announced it, `functions` says
+  // which functions there are: then it must be a call of one of them, with arguments, and have no
+  // member that calls do not have. `end_tag`, which may be empty, ends the call also within a
+  // string that no quote ended.
   JsonCallReader(std::string tag, const ToolFunctions* functions, std::string end_tag)
       : CallReader(std::move(tag)), functions_(functions), end_tag_(std::move(end_tag)) {}
 
@@ -47,7 +49,7 @@ class JsonCallReader final : public CallReader {
  private:
   enum class At : uint8_t { kObject, kKey, kKeyText, kColon, kValue, kValueText, kNext, kEnd };
 
-  // Each returns whether what came may be of a call.
+  // Each returns whether the text may belong to a call.
   bool AddRaw(char c, AnswerEvents* events, bool* is_taken);
   bool TakeJson(std::string_view json, AnswerEvents* events);
   bool Step(std::string_view* json, AnswerEvents* events);
@@ -60,7 +62,7 @@ class JsonCallReader final : public CallReader {
   bool EndArguments(AnswerEvents* events);
   bool EndObject(std::string_view* json, AnswerEvents* events);
 
-  // Whether `c` waits, as it may be of the tag that ends the call.
+  // Whether `c` waits, because it may belong to the tag that ends the call.
   bool HoldsEndTag(char c, AnswerEvents* events);
   void ReleaseHeld(AnswerEvents* events);
   void Close(AnswerEvents* events);
@@ -70,7 +72,7 @@ class JsonCallReader final : public CallReader {
   const ToolFunctions* const functions_;
   const std::string end_tag_;
   JsonMender mender_;
-  std::string held_;  // within a string: what may be the tag, and white space after it
+  std::string held_;  // within a string: a text that may be the tag, and white space after it
   At at_ = At::kObject;
   bool has_begun_ = false;
   std::string key_;
@@ -78,7 +80,7 @@ class JsonCallReader final : public CallReader {
   std::string value_;         // as far as it was taken
   bool is_streamed_ = false;  // the value goes to the events
   std::string name_;
-  std::string arguments_;  // where they come before the name
+  std::string arguments_;  // if they come before the name
 };
 
 }  // namespace quire

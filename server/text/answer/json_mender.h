@@ -1,9 +1,9 @@
-// JsonMender: an object or a list, as models write JSON, made JSON as it comes. What is JSON stays
-// as it is, byte by byte; of what is not, the sense is kept where it can be told: Python's words
+// JsonMender: turns an object or a list, as models write JSON, into JSON as it comes. Text that is
+// JSON stays as it is, byte by byte. The sense of other text is kept if it is clear: Python's words
 // and quotes, keys without quotes, quotes and line breaks within a string, commas, colons and
-// brackets that are missing or too many. Whatever comes, the text that goes out is JSON once the
-// value has ended. What waits is a key until its colon, a word until its end, and the white space
-// after a quote. Time grows as the text. One value, one thread.
+// brackets that are missing or too many. For any input, the output is JSON once the value has
+// ended. Only these wait: a key until its colon, a word until its end, and the white space after a
+// quote. Time grows as the text. One value, one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace quire {
 
 class JsonMender {
  public:
-  // Takes the next character and appends to `*json` what is certain by now. False where `c` is not
-  // of the value, which has ended before it.
+  // Takes the next character and appends to `*json` the text that is certain by now. False if `c`
+  // does not belong to the value, which has ended before it.
   bool Add(char c, std::string* json);
-  // The text ends here: closes what is open.
+  // The text ends here: closes every string and bracket that is open.
   void Finish(std::string* json);
 
   bool is_done() const { return is_done_; }
@@ -61,25 +61,25 @@ class JsonMender {
   At at_ = At::kStart;
   bool is_done_ = false;
   std::vector<Level> levels_;
-  std::string pending_;     // white space, with a comma perhaps, before what comes next
+  std::string pending_;     // white space, perhaps with a comma, before the next token
   bool has_comma_ = false;  // there is one in it
   std::string key_;         // as JSON
   bool is_key_ = false;     // the string is one
   bool is_bare_ = false;    // the key has no quotes
   char quote_ = '"';
   std::string spaces_;  // after a quote that may be its last
-  std::string escape_;  // what came of one
-  std::string word_;    // a number, or what has no quotes
+  std::string escape_;  // the part of an escape that has come
+  std::string word_;    // a number, or a text without quotes
 };
 
 // The text of a JSON string without its quotes. Bytes as they are, so that parts of a character
 // stay together.
 std::string EscapedForJson(std::string_view text);
 
-// A JSON value of what has neither quotes nor brackets: a number or a word, else a text.
+// The JSON value of a text without quotes and brackets: a number or a word, else a text.
 std::string WordToJson(std::string_view word);
 
-// An object or a list with white space around it. False where there is more, or none.
+// An object or a list with white space around it. False if there is more, or none.
 bool MendJson(std::string_view text, std::string* json);
 
 }  // namespace quire

@@ -18,8 +18,9 @@ namespace quire {
 
 class ModelAnswers {
  public:
-  // The parsers as --tool-call-parser and --reasoning-parser name them. auto: calls are written as
-  // the chat templates show; reasoning is between the tags that the tokenizer or a template has.
+  // The parsers as --tool-call-parser and --reasoning-parser name them. With auto, calls are
+  // written as the chat templates show, and reasoning is between the tags that the tokenizer or a
+  // template has.
   ModelAnswers(std::string_view tool_parser, std::string_view reasoning_parser,
                std::shared_ptr<const Tokenizer> tokenizer, std::string_view chat_templates);
 
@@ -29,13 +30,13 @@ class ModelAnswers {
   // Special tokens that must stay in the text to be found.
   std::vector<TokenId> TagTokens(bool with_tools) const;
 
-  // How an answer begins that calls this function; any function, if the name is empty. What the
-  // model writes next begins with a token of its own.
+  // The beginning of an answer that calls this function, or any function, if the name is empty. The
+  // model goes on with a token of its own.
   std::string OpeningOfCall(std::string_view function) const;
 
   // Whether an answer to `prompt` begins within reasoning.
   bool BeginsInReasoning(absl::Span<const TokenId> prompt) const;
-  // The same where the answer goes on with `message`.
+  // The same if the answer goes on with `message`.
   bool GoesOnInReasoning(std::string_view message) const;
 
  private:

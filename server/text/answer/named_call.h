@@ -22,7 +22,7 @@ class NamedCallReader final : public CallReader {
  private:
   enum class At : uint8_t { kName, kMark, kId, kBody, kArguments };
 
-  // Whether `c`, before the arguments, may be of a call.
+  // Whether `c`, before the arguments, may belong to a call.
   bool TakeHead(char c);
   bool TakeMark(char c);
 

@@ -19,7 +19,7 @@ class ParameterCallReader final : public CallReader {
  public:
   static constexpr std::string_view kFunctionTag = "<function=";
 
-  // The tag may be kFunctionTag, else this follows. `functions` outlives the reader.
+  // The tag may be kFunctionTag; otherwise kFunctionTag follows. `functions` outlives the reader.
   ParameterCallReader(std::string tag, const ToolFunctions& functions);
 
   State Take(std::string_view* text, AnswerEvents* events) override;
@@ -28,7 +28,7 @@ class ParameterCallReader final : public CallReader {
  private:
   enum class At : uint8_t { kFunction, kName, kNext, kParameter, kValue, kEnd };
 
-  // Each returns whether what came may be of a call.
+  // Each returns whether the text may belong to a call.
   bool Step(std::string_view* text, AnswerEvents* events);
   bool TakeFunctionTag(char c);
   bool TakeName(char c, AnswerEvents* events);
@@ -50,7 +50,7 @@ class ParameterCallReader final : public CallReader {
   TagFinder value_end_;
   JsonTypes types_ = kJsonText;  // of the value
   bool value_begins_ = false;    // a line break here is not the value's
-  std::string value_;            // of one that may be no text; else what may be its last line break
+  std::string value_;  // of one that may be no text; else the line break that may be its last
 };
 
 }  // namespace quire

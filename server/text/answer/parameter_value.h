@@ -19,7 +19,7 @@ inline constexpr JsonTypes kJsonObject = 32;
 inline constexpr JsonTypes kJsonList = 64;
 inline constexpr JsonTypes kAnyJson = 127;
 
-// Where the text is of none of these types in any spelling that models use, it stays a text.
+// A text that is none of these types, in any spelling that models use, stays a text.
 std::string ParameterToJson(std::string_view text, JsonTypes types);
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// TagFinder: the first of some tags in a text that comes in parts. What may be the beginning of a
-// tag is held back, no more. Time grows as the text. One thread at a time.
+// TagFinder: finds the first of some tags in a text that comes in parts. Only text that may be the
+// beginning of a tag is held back. Time grows as the text. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ class TagFinder {
   // None is empty or the beginning of another.
   explicit TagFinder(std::vector<std::string> tags) : tags_(std::move(tags)) {}
 
-  // Takes `*text` up to the end of the first tag, else all of it; appends to `*before` what is no
-  // part of a tag. Returns the tag's index.
+  // Takes `*text` up to the end of the first tag, else all of it. Appends to `*before` the text
+  // that is not part of a tag. Returns the tag's index.
   std::optional<size_t> Find(std::string_view* text, std::string* before);
 
   const std::string& tag(size_t index) const { return tags_[index]; }
-  // The text ends: what was held back is text.
+  // The text ends: the held text is no tag.
   std::string TakeHeld() { return std::exchange(held_, {}); }
 
  private:
-  // Whether a tag begins with what is held; `*whole` is the tag that it is.
+  // Whether a tag begins with the held text; `*whole` is the tag that equals it.
   bool MayBeTag(std::optional<size_t>* whole) const;
 
   const std::vector<std::string> tags_;

@@ -1,6 +1,6 @@
-// ToolCallParser: the calls of tools in what a model says, as its kind of model writes them. Text
-// comes in parts of any size and goes out as events, at once where it can be no call. One answer,
-// one thread at a time.
+// ToolCallParser: finds the calls of tools in a model's text, as its kind of model writes them.
+// Text comes in parts of any size and goes out as events, at once if it cannot be a call. One
+// answer, one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ class ToolCallParser {
   ToolCallParser(ToolFormat format, const ToolFunctions& functions);
 
   void Append(std::string_view text, AnswerEvents* events);
-  // The answer ends. What is no call by now is text; the arguments of one that has begun are
-  // closed.
+  // The answer ends. Text that is not a call by now is text; the arguments of a call that has begun
+  // are closed.
   void Finish(AnswerEvents* events);
 
  private:
   enum class At : uint8_t {
     kText,
-    kOpening,  // after a tag, before what says how the call is written
+    kOpening,  // after a tag, before the text that shows how the call is written
     kCall,
     kNext,    // after a call that others may follow without a tag
     kObject,  // within an object that is no call, in text
@@ -54,12 +54,12 @@ class ToolCallParser {
   TagFinder tags_;
   At at_;
   bool has_tag_ = false;     // a tag announced the call
-  std::string opening_;      // what announces it, as it came
-  std::string fence_;        // what may become the line ```json before a call, or ``` after it
+  std::string opening_;      // the text that announces it, as it came
+  std::string fence_;        // may become the line ```json before a call, or ``` after it
   bool has_fence_ = false;   // the call began with one
   bool is_list_ = false;     // calls stand between brackets
   bool may_follow_ = false;  // the call is an object, after which another may stand without a tag
-  bool follows_ = false;     // another, without a tag
+  bool follows_ = false;     // another call, without a tag
   bool awaits_end_ = false;  // there was a call since the last end tag
   size_t num_open_ = 0;      // brackets of an object that is no call
   size_t num_line_breaks_ = 0;  // in a row, within it

@@ -1,6 +1,6 @@
 // ChatTemplate: a model's chat template, compiled once and rendered per request. The result keeps
-// apart what the template wrote and what the user sent, so that the tokenizer makes special tokens
-// of the former only. Immutable after Compile; any thread may render.
+// the template's text apart from the user's, so that the tokenizer makes special tokens only of the
+// template's. Immutable after Compile; any thread may render.
 #pragma once
 
 #include <ctime>
@@ -17,7 +17,7 @@
 
 namespace quire {
 
-// What a template sees, under the names that transformers gives it.
+// The variables that a template sees, under the names that transformers gives them.
 struct RenderInput {
   jinja::Value messages = EmptyList();
   jinja::Value tools = jinja::None{};      // Or a list.
@@ -52,12 +52,13 @@ class ChatTemplate {
  public:
   static constexpr size_t kMaxSourceBytes = size_t{1} << 20;
 
-  // INVALID_ARGUMENT with the line for a template that is not valid or uses what is not supported.
+  // INVALID_ARGUMENT with the line for a template that is not valid or uses a feature that is not
+  // supported.
   static absl::StatusOr<ChatTemplate> Compile(std::string_view source);
 
   // Neighbouring segments differ in origin and none is empty. INVALID_ARGUMENT with the line where
-  // rendering failed, or with the template's own message where it calls raise_exception();
-  // CANCELLED if the fuel says so.
+  // rendering failed, or with the template's own message if it calls raise_exception(); CANCELLED
+  // if the fuel says so.
   absl::StatusOr<std::vector<PromptSegment>> Render(const RenderInput& input) const;
 
   const std::string& source() const { return *source_; }

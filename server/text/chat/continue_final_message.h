@@ -13,8 +13,9 @@ namespace quire {
 // of parts. INVALID_ARGUMENT if it has none.
 absl::StatusOr<jinja::Value> MarkFinalMessage(const jinja::Value& messages);
 
-// Drops the mark and what the template wrote after it. INVALID_ARGUMENT if the rendered text does
-// not contain it, or not what the last of the messages says. Those are without the mark.
+// Drops the mark and the text that the template wrote after it. `messages` are without the mark.
+// INVALID_ARGUMENT if the rendered text does not contain the mark, or not the text of the last
+// message.
 absl::Status CutAtMark(const jinja::Value& messages, jinja::Text* rendered);
 
 }  // namespace quire

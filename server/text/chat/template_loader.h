@@ -20,12 +20,11 @@ class ChatTemplateSet {
   ChatTemplateSet(std::optional<ChatTemplate> without_tools,
                   std::optional<ChatTemplate> with_tools);
 
-  // By the template "tool_use" for a request with tools if there is one, else by "default", with
-  // the messages in forms that it shows; FAILED_PRECONDITION if the model has neither for this
-  // request.
+  // Uses the template "tool_use" for a request with tools if there is one, else "default", with the
+  // messages in forms that it shows. FAILED_PRECONDITION if the model has neither for this request.
   absl::StatusOr<std::vector<PromptSegment>> Render(RenderInput input) const;
 
-  // The text of the template for messages alone, else of the only other one.
+  // The text of the template for messages without tools, else the text of the only other one.
   const std::string& main_source() const {
     return (default_ ? default_ : tool_use_)->chat_template.source();
   }

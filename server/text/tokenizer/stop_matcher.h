@@ -1,9 +1,9 @@
-// Finds stop strings in a stream of text, across the borders of its parts, and holds back what
+// Finds stop strings in a stream of text, across the borders of its parts, and holds back text that
 // could still become one. One sequence, one thread at a time.
 //
-// The first stop string to be complete wins, whatever the parts are; of several that are complete
-// at the same character, the first in the list. vLLM checks in list order after each token, which
-// is the same whenever a token completes at most one.
+// The first stop string to be complete wins, however the text is cut into parts. If several are
+// complete at the same character, the first in the list wins. vLLM checks in list order after each
+// token, which is the same whenever a token completes at most one.
 #pragma once
 
 #include <cstddef>
@@ -40,12 +40,12 @@ class StopMatcher {
  public:
   StopMatcher(std::shared_ptr<const StopStrings> stop_strings, bool include_stop_in_output);
 
-  // Takes the next part of the text and returns what may be sent; valid until the next call. After
-  // a match returns nothing. `may_stop` is false until min_tokens are there: a stop string that is
-  // complete by then is ordinary text.
+  // Takes the next part of the text and returns the text that may be sent; valid until the next
+  // call. After a match it returns nothing. `may_stop` is false until min_tokens are there: a stop
+  // string that is complete by then is ordinary text.
   std::string_view Append(std::string_view text, bool may_stop = true);
 
-  // Ends the text and returns what was held back; nothing after a match.
+  // Ends the text and returns the text that was held back; nothing after a match.
   std::string_view Flush();
 
   // The index of the stop string that was found.
@@ -60,11 +60,11 @@ class StopMatcher {
   std::string_view Release(size_t num_bytes);
 
   std::shared_ptr<const StopStrings> stop_strings_;
-  std::vector<uint16_t> num_matched_;  // how much of each the text so far ends with
+  std::vector<uint16_t> num_matched_;  // how much of each stop string the text so far ends with
   const bool include_stop_in_output_;
   std::optional<size_t> matched_;
   std::string held_;      // the end of the text, not returned yet
-  std::string released_;  // what the last call returned
+  std::string released_;  // the text that the last call returned
 };
 
 }  // namespace quire

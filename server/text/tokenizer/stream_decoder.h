@@ -1,4 +1,4 @@
-// Turns one sequence's token ids into text as they come. The texts add up to exactly what
+// Turns one sequence's token ids into text as they come. The texts add up to exactly the text that
 // Tokenizer::Decode gives for all the ids at once, wherever they are cut; none ends inside a
 // character. O(1) per token. One thread at a time.
 #pragma once
@@ -25,14 +25,14 @@ class StreamDecoder {
   // token keeps the blank that Decode would drop at the start of a text. Before the first Append.
   void StartAfter(absl::Span<const TokenId> prompt);
 
-  // What of a prompt StartAfter looks at.
+  // The part of a prompt that StartAfter looks at.
   static std::vector<TokenId> EndOf(absl::Span<const TokenId> prompt);
 
   // Takes the next id and returns the text that is certain by now, often all of it, sometimes none.
   // Valid until the next call. An id without a token adds nothing.
   std::string_view Append(TokenId id);
 
-  // Ends the sequence and returns what was held back. Nothing may be appended after it.
+  // Ends the sequence and returns the text that was held back. Nothing may be appended after it.
   std::string_view Flush();
 
  private:

@@ -1,7 +1,7 @@
 // A Hugging Face tokenizer: text to token ids and back, as tokenizer.json says. Immutable once
 // loaded and shared by threads; encoding borrows working memory from a small pool inside. Both the
-// file and the text are untrusted: a file gets an error that names what is wrong, text never turns
-// into special tokens unless the caller says so.
+// file and the text are untrusted: for a bad file there is an error that names what is wrong, and
+// text never turns into special tokens unless the caller says so.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ struct EncodeOptions {
   Fuel* fuel = nullptr;               // null: as much as it needs
 };
 
-// A part of a rendered chat template: the template's own text, or what a user wrote.
+// A part of a rendered chat template: the template's own text, or a user's.
 struct Segment {
   std::string_view text;
   bool is_template;
@@ -43,12 +43,12 @@ inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
 
 class Tokenizer {
  public:
-  // Reads tokenizer.json and, where they are there, tokenizer_config.json, special_tokens_map.json
-  // and added_tokens.json (stages/token_settings.h). NOT_FOUND without the first; INVALID_ARGUMENT
-  // or UNIMPLEMENTED, with the file's name, when one of them cannot be used.
+  // Reads tokenizer.json and, if they are there, tokenizer_config.json, special_tokens_map.json and
+  // added_tokens.json (stages/token_settings.h). NOT_FOUND without the first; INVALID_ARGUMENT or
+  // UNIMPLEMENTED, with the file's name, when one of them cannot be used.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> Load(const std::string& model_folder);
 
-  // As Load, from the contents of the files; all but the first may be empty.
+  // Like Load, from the contents of the files; all except the first may be empty.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(
       std::string_view tokenizer_json, std::string_view config_json = "",
       std::string_view special_tokens_map_json = "", std::string_view added_tokens_json = "");
@@ -60,7 +60,7 @@ class Tokenizer {
                                               EncodeOptions options = {}) const;
 
   // The ids of the joined segments. The text is split and merged as if it were one; special tokens
-  // are recognised only where the template wrote all of one. Errors as for Encode; offsets are in
+  // are recognised only if the template wrote the whole token. Errors as for Encode; offsets are in
   // the joined text.
   absl::StatusOr<std::vector<TokenId>> EncodeSegments(absl::Span<const Segment> segments,
                                                       bool add_special_tokens,
@@ -72,7 +72,7 @@ class Tokenizer {
   // The bytes that `id` adds to a text, unless it comes first or last; for logprobs.
   std::string TokenBytes(TokenId id) const { return decoder_.TokenBytes(TextToDecode(id, false)); }
 
-  // The token as tokenizer.json spells it; empty where there is none.
+  // The token as tokenizer.json spells it; empty if there is none.
   std::string_view IdToToken(TokenId id) const { return vocabulary_.Text(id); }
 
   // The id of a token as tokenizer.json spells it.
@@ -83,14 +83,14 @@ class Tokenizer {
 
   bool IsSpecial(TokenId id) const { return added_.special_ids().contains(id); }
 
-  // What decoding starts from for `id`; empty when the token adds nothing to a text.
+  // The text that decoding starts from for `id`; empty when the token adds nothing to a text.
   std::string_view TextToDecode(TokenId id, bool skip_special_tokens) const;
 
-  // What `add_special_tokens` puts before and after a text.
+  // The tokens that `add_special_tokens` puts before and after a text.
   const std::vector<TokenId>& added_before() const { return post_processor_.prefix; }
   const std::vector<TokenId>& added_after() const { return post_processor_.suffix; }
 
-  // Those that the files beside tokenizer.json name.
+  // The tokens that the files beside tokenizer.json name.
   std::optional<TokenId> bos_id() const { return bos_id_; }
   std::optional<TokenId> eos_id() const { return eos_id_; }
 

@@ -1,5 +1,5 @@
-// ClientConnection: requests on one connection to a server, over HTTP/1.1 or HTTP/2, and what comes
-// back. Never blocks; the thread of its loop.
+// ClientConnection: requests on one connection to a server, over HTTP/1.1 or HTTP/2, and their
+// answers. Never blocks; the thread of its loop.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct AnswerEnd {
   }
 };
 
-// Who hears of one answer. May be destroyed by its own OnEnd alone.
+// Gets one answer. Only its own OnEnd may destroy it.
 class AnswerSink {
  public:
   virtual ~AnswerSink() = default;
@@ -44,14 +44,14 @@ class AnswerSink {
 class ClientConnection {
  public:
   virtual ~ClientConnection() = default;
-  // How many more requests it takes now, so that they are on their way at once; 0 once it is lost.
+  // How many more requests it takes now that can be on their way at once; 0 once it is lost.
   virtual int64_t NumFree() const = 0;
   // CHECKs that there is room.
   virtual void Start(const ClientRequest& request, AnswerSink* sink) = 0;
-  // The answer is no longer wanted: the sink hears its end from within, with a problem. Not from
-  // within a sink.
+  // The answer is no longer wanted: during this call the sink is told its end, with a problem. Not
+  // from within a sink.
   virtual void Cancel(AnswerSink* sink) = 0;
-  // Nothing more comes of this connection. It may be destroyed, but not from within a sink.
+  // Nothing more comes from this connection. It may be destroyed, but not from within a sink.
   virtual bool is_lost() const = 0;
 };
 

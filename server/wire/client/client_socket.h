@@ -15,7 +15,7 @@ namespace quire {
 
 class ClientSocket final : public IoLoop::Watcher {
  public:
-  // Who speaks over it. Neither call may destroy the socket.
+  // The user that speaks over the socket. Neither call may destroy the socket.
   class User {
    public:
     virtual ~User() = default;
@@ -24,12 +24,12 @@ class ClientSocket final : public IoLoop::Watcher {
     virtual void OnLost(const std::string& why) = 0;
   };
 
-  // Begins to connect to the first of the server's addresses that takes it. `server` outlives the
-  // socket. `alpn`: what is spoken, as TLS names it, "h2" or "http/1.1".
+  // Begins to connect to the first of the server's addresses that takes the connection. `server`
+  // outlives the socket. `alpn`: the protocol, as TLS names it, "h2" or "http/1.1".
   ClientSocket(IoLoop* loop, const ServerAddress& server, std::string_view alpn, User* user);
   ~ClientSocket() override;
 
-  // Sends after what was given before, from here on or once that is possible. Dropped when the
+  // Sends after everything that was given before, as soon as that is possible. Dropped when the
   // connection is lost.
   void Send(std::string_view bytes);
   bool is_lost() const { return is_lost_; }
@@ -52,7 +52,7 @@ class ClientSocket final : public IoLoop::Watcher {
   UniqueFd fd_;  // watched while it is open
   std::unique_ptr<ByteStream> stream_;
   TlsStream* tls_ = nullptr;  // of the stream; null in the clear
-  std::string pending_;       // output from here on has not been taken by the system
+  std::string pending_;       // from pending_begin_ on, output that the system has not taken
   size_t pending_begin_ = 0;
   size_t num_tried_ = 0;  // of the server's addresses
   uint32_t watched_events_ = 0;

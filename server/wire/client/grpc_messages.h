@@ -1,4 +1,5 @@
-// gRPC over HTTP/2 as a client sees it: requests, messages out of bytes, and why a call failed.
+// gRPC over HTTP/2 as a client sees it: makes requests, cuts bytes into messages, and says why a
+// call failed.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ ClientRequest GrpcRequest(std::string path, std::string_view message,
 // The one message of a unary answer's body; empty if there is none.
 std::string_view OnlyMessage(std::string_view body);
 
-// How the call ended; UNAVAILABLE where no gRPC server said it.
+// How the call ended; UNAVAILABLE if no gRPC server said it.
 absl::Status GrpcStatus(const AnswerEnd& end);
 
-// Cuts a body into messages, wherever it was cut.
+// Cuts a body into messages, for any cuts of the body.
 class MessageReader {
  public:
   void Add(std::string_view bytes);
@@ -30,7 +31,7 @@ class MessageReader {
   bool is_broken() const { return is_broken_; }
 
  private:
-  std::string bytes_;  // beginning with what has not been read from begin_ on
+  std::string bytes_;  // the bytes from begin_ on are not read yet
   size_t begin_ = 0;
   bool is_broken_ = false;
 };

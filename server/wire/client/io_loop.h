@@ -1,5 +1,5 @@
-// IoLoop: waits for descriptors and for a time, on the caller's thread: no other thread is woken
-// when an answer comes, so that a load times the server and not its own threads. Everything that is
+// IoLoop: waits for descriptors and for a time, on the caller's thread. No other thread is woken
+// when an answer comes, so a load times the server and not its own threads. Everything that is
 // watched belongs to that thread.
 #pragma once
 
@@ -17,7 +17,8 @@ class IoLoop {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Who is told that its descriptor is ready. May forget and destroy itself meanwhile.
+  // The owner of a descriptor, which is told that it is ready. May forget and destroy itself
+  // meanwhile.
   class Watcher {
    public:
     virtual ~Watcher() = default;
@@ -34,10 +35,10 @@ class IoLoop {
   void EndWatch(int fd, Watcher* watcher);
 
   // Waits until something is ready, the time has come or Wake was called, and tells the watchers of
-  // what is ready.
+  // all ready descriptors.
   void RunUntil(Clock::time_point time);
 
-  // RunUntil returns: the one that waits now, or the next one. Any thread.
+  // Makes RunUntil return: the call that waits now, or the next one. Any thread.
   void Wake();
 
  private:

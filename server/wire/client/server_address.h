@@ -1,5 +1,5 @@
-// ServerAddress: where a client's connections go to, looked up once, and how they speak TLS there.
-// Any thread.
+// ServerAddress: where a client connects to, looked up once, and how it speaks TLS there. Any
+// thread.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -26,10 +26,10 @@ struct ServerAddress {
   std::shared_ptr<SSL_CTX> tls = {};          // null: in the clear
 };
 
-// Takes as long as name servers do. UNAVAILABLE when the host has no address.
+// Takes as long as name servers take. UNAVAILABLE when the host has no address.
 absl::StatusOr<ServerAddress> LookUpServer(const HostPort& server);
 
-// The same without name servers: of an address, which needs none.
+// The same without name servers, for an address, which needs none.
 absl::StatusOr<ServerAddress> ReadServerAddress(const HostPort& server);
 
 }  // namespace quire

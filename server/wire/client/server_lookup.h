@@ -1,5 +1,5 @@
-// ServerLookup: looks a server up on a thread of its own, so that no one has to wait for name
-// servers that do not answer. The loop's thread.
+// ServerLookup: looks a server up on its own thread, so that nobody has to wait for name servers
+// that do not answer. The loop's thread.
 #pragma once
 
 #include <memory>

@@ -9,12 +9,12 @@
 
 namespace quire {
 
-// What HTTP calls such an error. A feature that is missing is the request's mistake (400): clients
-// repeat requests that end with 5xx.
+// The HTTP status for such an error. A missing feature is the request's mistake (400), because
+// clients repeat requests that end with 5xx.
 int HttpStatusOf(absl::StatusCode code);
 
-// {"error": {"message": ..., "type": ..., "param": ..., "code": ...}}. An empty `param` is null;
-// an empty `code` is what OpenAI calls every error of this status, or null.
+// {"error": {"message": ..., "type": ..., "param": ..., "code": ...}}. An empty `param` is null. An
+// empty `code` is OpenAI's name for every error of this status, or null.
 std::string HttpErrorBody(int http_status, absl::string_view message, absl::string_view param,
                           absl::string_view code);
 

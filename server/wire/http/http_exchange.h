@@ -1,5 +1,5 @@
-// HttpExchange: what a protocol over HTTP does with one request, whatever HTTP's version;
-// HttpStream: what it may ask of the connection in return. The thread of the connection's loop.
+// HttpExchange: a protocol's side of one request, over any version of HTTP; HttpStream: what it may
+// ask of the connection in return. The thread of the connection's loop.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ using HeaderList = std::vector<std::pair<std::string, std::string>>;  // names i
 
 struct RequestHead {
   std::string method;
-  std::string path;    // with what follows a '?'
-  HeaderList headers;  // the others; of pseudo-headers :authority alone, as "host"
+  std::string path;    // with the '?' and what follows it
+  HeaderList headers;  // the others; of pseudo-headers only :authority, as "host"
 
   // The first value, or empty.
   absl::string_view Find(std::string_view name) const {
@@ -41,13 +41,14 @@ class HttpStream {
   virtual void SendHeaders(int http_status, const HeaderList& headers, bool is_all) = 0;
   // The exchange has a body to read (again).
   virtual void ResumeBody() = 0;
-  // What follows the body once ReadBody says that it ends. HTTP/1.1 leaves it out.
+  // The trailers that follow the body once ReadBody says that it ends. HTTP/1.1 leaves them out.
   virtual void SetTrailers(HeaderList trailers) = 0;
-  // Sends the trailers now, whatever of the body is left: they need no room in the client's window.
+  // Sends the trailers now, however much of the body is left: they need no room in the client's
+  // window.
   virtual void SendTrailersNow() = 0;
-  // Ends the stream with an error code of RFC 9113, section 7; HTTP/1.1: the connection.
+  // Ends the stream with an error code of RFC 9113, section 7; over HTTP/1.1, ends the connection.
   virtual void Reset(uint32_t error_code) = 0;
-  // The request was worth its cost: what clients may waste is counted without it.
+  // The request was worth its cost: it does not count as waste of the client.
   virtual void CountAsServed() = 0;
   // Another message of the request costs as much as a request.
   virtual void CountMessage() = 0;
@@ -62,9 +63,9 @@ class HttpExchange {
   virtual ~HttpExchange() = default;
   virtual void OnBody(std::string_view bytes) = 0;
   virtual void OnBodyEnd() = 0;
-  // Copies the next bytes of the answer's body to `buffer`; kWait with none of them: not now.
+  // Copies the next bytes of the answer's body to `buffer`; kWait with no bytes: not now.
   virtual Body ReadBody(absl::Span<char> buffer, size_t* num_bytes) = 0;
-  // The request has not come to its end in time; the exchange ends itself.
+  // The request has not ended in time; the exchange ends itself.
   virtual void OnTooSlow() = 0;
   // The stream is gone, whatever the reason. The last call.
   virtual void OnClosed() = 0;

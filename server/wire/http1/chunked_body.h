@@ -1,5 +1,6 @@
-// ChunkedBody: takes a body in chunks (RFC 9112, 7.1) apart, however its bytes are cut. Keeps
-// nothing; what follows a chunk's size and the trailers is passed over, within bounds. One thread.
+// ChunkedBody: takes a body in chunks (RFC 9112, 7.1) apart, for any cuts of its bytes. Keeps
+// nothing. Extensions after a chunk's size, and trailers, are passed over, within bounds. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@ class ChunkedBody {
   enum class Progress : uint8_t {
     kWantsMore,  // all bytes were taken
     kData,       // `*data` is the next piece of the body; there may be more bytes
-    kEnd,        // the body has ended; what is left of the bytes follows it
-    kBad,        // this is no such body
+    kEnd,        // the body has ended; the rest of the bytes follows it
+    kBad,        // this is not a chunked body
   };
 
   // Takes bytes from the front of `*bytes`.
@@ -44,7 +45,7 @@ class ChunkedBody {
   State AfterSize();
 
   State state_ = State::kSize;
-  uint64_t size_ = 0;  // of the chunk, or what is left of it
+  uint64_t size_ = 0;  // bytes of the chunk that are left
   size_t num_digits_ = 0;
   size_t num_passed_over_ = 0;  // bytes of extensions and trailers
   size_t num_small_chunks_ = 0;

@@ -1,4 +1,5 @@
-// The head of an answer of HTTP/1.1, and whole answers to what is no request. Pure; any thread.
+// The head of an HTTP/1.1 answer, and whole answers to input that is not a request. Pure; any
+// thread.
 #pragma once
 
 #include <string>

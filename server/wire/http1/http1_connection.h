@@ -1,6 +1,6 @@
-// Http1Connection: HTTP/1.1 (RFC 9112) on one connection: one request at a time, those that were
-// sent ahead wait within bounds. What it asks of clients and keeps of them is bounded as on HTTP/2.
-// The thread of the connection's loop.
+// Http1Connection: HTTP/1.1 (RFC 9112) on one connection: one request at a time; requests that were
+// sent ahead wait within bounds. Its demands on clients, and the bytes that it keeps of them, have
+// the same kinds of bounds as on HTTP/2. The thread of the connection's loop.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,17 @@ namespace quire {
 
 struct Http1Limits {
   size_t max_header_bytes = size_t{16} << 10;
-  // Sent ahead of the answer that is under way. One buffer of reading may come on top.
+  // Input that was sent ahead of the answer that is under way. One buffer of reading may come on
+  // top.
   size_t max_waiting_bytes = size_t{64} << 10;
-  // Of a refused request's body: read and dropped, so that the connection can go on.
+  // The part of a refused request's body that is read and dropped, so that the connection can go
+  // on.
   size_t max_dropped_bytes = size_t{64} << 10;
   absl::Duration dropped = absl::Seconds(1);   // from the refusal to that body's end
   absl::Duration header = absl::Seconds(10);   // from a head's first byte to its last
   absl::Duration request = absl::Seconds(30);  // from the head to the body's end
-  // Longer than clients and proxies keep theirs (Go's 90 s, others' 120 s), so that they end
-  // connections, and no request meets the end.
+  // Longer than clients and proxies keep their connections (Go 90 s, others 120 s), so that they
+  // end connections and no request meets the end.
   absl::Duration idle = absl::Seconds(125);
   // Requests that come in this time after the end of the server was decided still get an answer.
   absl::Duration shutdown_notice = absl::Milliseconds(100);
@@ -48,7 +50,7 @@ class Http1Connection final : public ConnectionHandler, private HttpStream {
   struct Request;
   enum class Reading : uint8_t {
     kHead,     // of the next request, if one comes
-    kBody,     // of the request; nobody's once it has its answer
+    kBody,     // of the request; once it has its answer, of no request
     kWaiting,  // for the end of the answer
     kNothing,  // any more
   };
@@ -91,12 +93,12 @@ class Http1Connection final : public ConnectionHandler, private HttpStream {
   const StartExchange& start_exchange_;
   Reading reading_ = Reading::kHead;
   std::string kept_;          // input that is not taken yet
-  size_t scanned_bytes_ = 0;  // of it, in which no head ends
+  size_t scanned_bytes_ = 0;  // bytes of kept_ in which no head ends
   std::unique_ptr<Request> request_;
-  std::string output_;   // what goes before the rest: 100 Continue, a refusal
+  std::string output_;   // goes before the rest: 100 Continue, a refusal
   bool closes_ = false;  // after the answer
   bool is_done_ = false;
-  bool is_reset_ = false;  // ends with what is sent already
+  bool is_reset_ = false;  // ends after the output that is sent already
   bool shutting_down_ = false;
   bool waits_to_read_ = false;  // for the end of an answer
   TokenBucket waste_;           // requests that served nobody
@@ -105,7 +107,7 @@ class Http1Connection final : public ConnectionHandler, private HttpStream {
   absl::Time deadline_ = absl::InfiniteFuture();
   EventLoop::TimerId timer_;  // at the deadline or before it
   bool has_timer_ = false;
-  EventLoop::TimerId next_timer_;  // to take what was kept
+  EventLoop::TimerId next_timer_;  // to take the input in kept_
   bool has_next_timer_ = false;
 };
 

@@ -1,5 +1,6 @@
-// The head of an HTTP/1.1 request (RFC 9112), read strictly: whatever two readers could understand
-// differently is refused, so that nobody can smuggle a request past a proxy. Pure; any thread.
+// The head of an HTTP/1.1 request (RFC 9112), read strictly: a head that two readers could
+// understand differently is refused, so that nobody can smuggle a request past a proxy. Pure; any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +29,11 @@ struct Http1Error {
   std::string sentence;
 };
 
-// `text` is the whole head with the empty line that ends it. What is wrong, if anything is.
+// `text` is the whole head with the empty line that ends it. Returns the error, if there is one.
 std::optional<Http1Error> ParseHttp1Head(std::string_view text, Http1Head* head);
 
-// Whether the bytes, which end before the head does, can be the beginning of one: who does not
-// speak HTTP shall not wait for a timeout.
+// Whether the bytes, which end before the head does, can be the beginning of a head: a client that
+// does not speak HTTP shall not wait for a timeout.
 bool MayBeHttp1Head(std::string_view beginning);
 
 }  // namespace quire

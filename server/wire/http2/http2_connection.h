@@ -26,7 +26,7 @@ struct Http2Limits {
   size_t max_header_bytes = 16 << 10;             // of one request, as RFC 9113 6.5.2 counts
   absl::Duration handshake = absl::Seconds(10);   // preface, SETTINGS both ways, a header block
   absl::Duration request = absl::Seconds(30);     // from its headers to its end
-  absl::Duration ping_after = absl::Seconds(60);  // of silence; dead peers are found so
+  absl::Duration ping_after = absl::Seconds(60);  // of silence; this finds dead peers
   absl::Duration ping_timeout = absl::Seconds(20);
   // Clients that call in this time after the notice of a shutdown still get an answer.
   absl::Duration shutdown_notice = absl::Milliseconds(100);
@@ -83,10 +83,10 @@ class Http2Connection final : public ConnectionHandler {
   bool is_dead_ = false;                     // nothing more can be sent either
   bool shutting_down_ = false;
   int num_debts_ = 0;                // in a row
-  bool gave_way_ = false;            // ends whatever its passive streams wait for
+  bool gave_way_ = false;            // it ends, whatever its passive streams wait for
   int num_active_ = 0;               // streams whose request is whole, and that are not passive
-  bool is_blocked_ = false;          // no window lets anything out for any of those
-  bool cuts_off_ = false;            // them, when it gives way
+  bool is_blocked_ = false;          // no window lets out anything for the active streams
+  bool cuts_off_ = false;            // it cuts off the active streams when it gives way
   bool has_settings_ = false;        // the client's first
   bool has_taken_settings_ = false;  // it has acknowledged ours
   int64_t paid_for_table_ = 0;       // of the account, for a large HPACK table
@@ -94,7 +94,7 @@ class Http2Connection final : public ConnectionHandler {
   absl::Time last_input_;
   absl::Time ping_sent_ = absl::InfiniteFuture();
   bool owes_notice_ = false;                        // of a shutdown
-  absl::Time notice_end_ = absl::InfiniteFuture();  // of it
+  absl::Time notice_end_ = absl::InfiniteFuture();  // the notice's end
   bool said_last_word_ = false;                     // the GOAWAY that names the last call
   EventLoop::TimerId timer_;
   const absl::Time begin_;

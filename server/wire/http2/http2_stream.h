@@ -1,5 +1,5 @@
 // One stream of an Http2Connection: collects the request's head and carries the exchange's answer
-// to nghttp2. Used by http2_connection.cc alone.
+// to nghttp2. Only http2_connection.cc uses it.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ class Http2Connection::Stream final : public HttpStream {
   const HttpExchange* exchange() const { return exchange_.get(); }
   bool is_refused() const { return is_refused_; }
   bool is_served() const { return is_served_; }
-  // From the end of its request, unless it is passive.
+  // True from the end of its request, unless the stream is passive.
   bool is_active() const { return is_active_; }
   size_t head_bytes() const { return head_bytes_; }  // of the request's fields so far
   absl::Time begin() const { return begin_; }

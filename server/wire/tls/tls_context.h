@@ -1,8 +1,8 @@
-// TlsContext: the server's certificate and key, and whose client certificates it trusts, followed
-// while the server runs: a new connection takes what was read last, an open one keeps what it began
-// with. Files that cannot be read or do not fit together leave everything as it was and are one
-// line in the log. Any thread; who looks or reloads may wait for the disk, so that is no event
-// loop's.
+// TlsContext: the server's certificate and key, and the CAs of the client certificates that it
+// trusts, followed while the server runs. A new connection takes the files that were read last; an
+// open one keeps those that it began with. If files cannot be read or do not fit together,
+// everything stays as it was and the log gets one line. Any thread; Look and Reload may wait for
+// the disk, so no event loop may call them.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -28,7 +28,7 @@ struct TlsFiles {
   std::string client_ca = {};  // empty: clients are not asked for certificates
 };
 
-// What is done with a client that has no certificate, when there is a `client_ca`.
+// How to treat a client that has no certificate, when there is a `client_ca`.
 enum class ClientCertificate : uint8_t { kOptional, kRequired };
 
 class TlsContext {
@@ -60,11 +60,11 @@ class TlsContext {
   const TlsFiles files_;
   const ClientCertificate client_certificate_;
 
-  // Held while the files are read; new connections go on with what there is.
+  // Held while the files are read; new connections go on with the present context.
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   Stamps stamps_ ABSL_GUARDED_BY(reload_mutex_);  // of the last reading, good or not
-  std::optional<Sha256> contents_ ABSL_GUARDED_BY(reload_mutex_);  // digest of what it read
-  std::string complaint_ ABSL_GUARDED_BY(reload_mutex_);  // what was wrong with it, if anything
+  std::optional<Sha256> contents_ ABSL_GUARDED_BY(reload_mutex_);  // digest of the last reading
+  std::string complaint_ ABSL_GUARDED_BY(reload_mutex_);           // what was wrong, if anything
 
   absl::Mutex mutex_;
   Context context_ ABSL_GUARDED_BY(mutex_);  // never null after Open

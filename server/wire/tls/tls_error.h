@@ -5,7 +5,7 @@
 
 namespace quire {
 
-// The reasons of what has just failed, oldest first, and forgets them; "no reason given" if none.
+// The reasons of the last failure, oldest first; forgets them. "no reason given" if there are none.
 std::string TakeTlsErrors();
 
 }  // namespace quire

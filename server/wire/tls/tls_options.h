@@ -1,4 +1,4 @@
-// What this program asks of every TLS connection, as a server and as a client. Any thread.
+// The options of every TLS connection of this program, as a server and as a client. Any thread.
 #pragma once
 
 #include <openssl/ssl.h>

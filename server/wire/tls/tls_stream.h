@@ -1,6 +1,6 @@
-// TlsStream: TLS on one connection that does not block. No call waits, and none
-// throws away what it was given; each says what to wait for. One thread at a time. The process
-// ignores SIGPIPE.
+// TlsStream: TLS on one connection that does not block. No call waits, and none throws away the
+// bytes that it was given; each says what to wait for. One thread at a time. The process ignores
+// SIGPIPE.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -22,7 +22,7 @@ struct TlsIo {
     kDone,       // `num_bytes` were moved, or the handshake is complete
     kWantRead,   // nothing was moved: try the same call again when the connection can be read
     kWantWrite,  // likewise, when it can be written
-    kClosed,     // the peer will send no more; reading only
+    kClosed,     // the peer will send no more; only for reading
     kError,      // the connection is broken: TlsStream::error
   };
   State state;
@@ -31,10 +31,10 @@ struct TlsIo {
 
 class TlsStream {
  public:
-  // `fd` is the caller's, who closes it after this is gone; non-blocking. `context` is kept for as
-  // long as this lives. Null when OpenSSL finds no memory.
+  // The caller owns `fd`, which is non-blocking, and closes it after this is gone. `context` is
+  // kept for as long as this lives. Null when OpenSSL finds no memory.
   static std::unique_ptr<TlsStream> New(SSL_CTX* context, int fd);
-  // The same as a client of `host`, whose certificate has to be for that name or address.
+  // The same as a client of `host`: the server's certificate must be for that name or address.
   // `protocol` is offered, as TLS names it: "h2".
   static std::unique_ptr<TlsStream> NewClient(SSL_CTX* context, int fd, const std::string& host,
                                               std::string_view protocol);
@@ -42,8 +42,8 @@ class TlsStream {
   // To be called until it is kDone, before anything else.
   TlsIo Handshake();
 
-  // Reads into `buffer`, at least one byte when kDone. Bytes may be waiting inside, where no poll
-  // of the connection sees them: read until kWantRead.
+  // Reads into `buffer`, at least one byte when kDone. Bytes may wait inside, and no poll of the
+  // connection sees them: read until kWantRead.
   TlsIo Read(absl::Span<char> buffer);
 
   // Writes from the beginning of `bytes`, perhaps not all of them. After kWantRead or kWantWrite

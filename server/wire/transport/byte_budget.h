@@ -1,7 +1,7 @@
 // ByteBudget: how many bytes of clients' messages and unread answers the server holds. A share is
-// asked for before the bytes are kept, and refused to whoever holds much already: a peer address
-// may have half of what the others leave, and so may one connection of it, so however much the
-// greedy hold, newcomers find room. Any thread.
+// taken before the bytes are kept, and refused to a client that holds much already. A peer address
+// may have half of the bytes that the others leave, and so may one connection of the address. So
+// newcomers find room, however much the greedy hold. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ class ByteBudget {
  public:
   explicit ByteBudget(int64_t total_bytes) : total_bytes_(total_bytes) {}
 
-  // What one connection holds; it is its connection's and of its peer's account.
+  // The bytes that one connection holds. The account belongs to the connection and to its peer's
+  // account.
   class Account {
    public:
     Account(ByteBudget* budget, std::string peer) : budget_(budget), peer_(std::move(peer)) {}
@@ -27,7 +28,7 @@ class ByteBudget {
     // Everything must have been given back.
     ~Account();
 
-    // False, and nothing taken, when that is more than this connection may have now. A few KiB
+    // False, without taking anything, when this is more than the connection may have now. A few KiB
     // (kSureBytes) are granted to every connection, whatever the others hold.
     bool Take(int64_t bytes);
     void GiveBack(int64_t bytes);
@@ -38,7 +39,7 @@ class ByteBudget {
     int64_t held_bytes_ = 0;  // guarded by budget_->mutex_
   };
 
-  // What a small request takes: its connection never hears that there is no room.
+  // The bytes of a small request: its connection is never told that there is no room.
   static constexpr int64_t kSureBytes = 6 << 10;
 
   int64_t held_bytes() const;

@@ -20,7 +20,7 @@ struct IoResult {
     kDone,       // `bytes` were read or written
     kWantRead,   // again once the descriptor can be read
     kWantWrite,  // again once it can be written
-    kEnd,        // the peer sends no more; of a read only
+    kEnd,        // the peer sends no more; only for a read
     kFailed,     // the connection is lost
   };
   Kind kind;
@@ -52,8 +52,8 @@ class TlsByteStream final : public ByteStream {
   bool is_open_ = false;  // the handshake is complete
 };
 
-// A socket in the clear, which somebody else owns. Whoever reads until there is nothing left does
-// not ask the system once more after a read that was short.
+// A socket in the clear, which somebody else owns. A caller that reads until nothing is left does
+// not ask the system once more after a short read.
 class SocketStream final : public ByteStream {
  public:
   explicit SocketStream(int fd) : fd_(fd) {}
@@ -63,7 +63,7 @@ class SocketStream final : public ByteStream {
 
  private:
   const int fd_;
-  bool is_drained_ = false;  // the last read took all there was
+  bool is_drained_ = false;  // the last read took everything that was there
 };
 
 }  // namespace quire

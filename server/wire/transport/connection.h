@@ -35,7 +35,7 @@ struct ConnectionTimeouts {
   absl::Duration first_bytes = absl::Seconds(10);     // until the protocol is known, TLS included
   absl::Duration shutdown = absl::Milliseconds(200);  // for the first bytes when the server ends
   absl::Duration linger = absl::Seconds(1);           // for the peer to take the last bytes
-  absl::Duration write_stall = absl::Seconds(60);     // the peer takes nothing of what there is
+  absl::Duration write_stall = absl::Seconds(60);     // the peer takes none of the output
 };
 
 class Connection final : public EventLoop::Watcher, public ConnectionControl {
@@ -46,7 +46,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
              const ConnectionEntry& entry, std::function<void()> on_closed);
   ~Connection() override;
 
-  // Says goodbye after what runs and is on its way; GiveWay, at once.
+  // Says goodbye after the calls that run or are on their way; GiveWay does so at once.
   void BeginShutdown() { Shutdown(/*at_once=*/false); }
   void GiveWay() { Shutdown(/*at_once=*/true); }
   // At once, whatever is under way.
@@ -54,8 +54,8 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
 
   // Whether it has ever had a whole request. Any thread.
   bool has_worked() const { return has_worked_.load(); }
-  // Since when there has been nothing to do, nothing has come of a request or nothing of an answer
-  // was taken; InfiniteFuture while there is something to do for us. Any thread.
+  // The time since which there has been nothing to do, nothing has come of a request, or nothing of
+  // an answer was taken; InfiniteFuture while there is something for us to do. Any thread.
   absl::Time idle_since() const {
     const int64_t us = std::min(idle_since_us_.load(), blocked_since_us_.load());
     return us == kBusy ? absl::InfiniteFuture() : absl::FromUnixMicros(us);
@@ -120,7 +120,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   EventLoop::TimerId pause_timer_;  // also of reading again soon
   std::atomic<bool> has_worked_ = false;
   std::atomic<int64_t> idle_since_us_;            // or kBusy
-  std::atomic<int64_t> blocked_since_us_{kBusy};  // that the peer takes no output; or kBusy
+  std::atomic<int64_t> blocked_since_us_{kBusy};  // since when the peer takes no output; or kBusy
 };
 
 }  // namespace quire

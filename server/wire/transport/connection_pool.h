@@ -1,7 +1,7 @@
 // ConnectionPool: all connections of the port, on a few event loops, and the bounds of their
-// number: in all, and of one peer address. When a bound is reached the connections that have been
-// idle for longest give way: of the addresses that have most, and first those that were never used.
-// Any thread, except where said.
+// number: in all, and from one peer address. When a bound is reached, the connections that have
+// been idle for longest give way: those from the addresses that have most, and first those that
+// were never used. Any thread, except where said.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ class ConnectionPool {
   // Starts the loops. `make_handler` is called on their threads; null closes the connection.
   static absl::StatusOr<std::unique_ptr<ConnectionPool>> Start(const ConnectionPoolOptions& options,
                                                                MakeHandler make_handler);
-  // Stop. What was posted to the loops is gone then, so whoever posts must be gone or expect it.
+  // Calls Stop. Work that was posted to the loops is gone then, so a thread that posts must be gone
+  // or expect this.
   ~ConnectionPool();
 
   // Takes over a non-blocking connection, or closes it when a bound is reached and all are busy.
@@ -51,12 +52,12 @@ class ConnectionPool {
   int64_t num_connections() const;
   int64_t held_bytes() const { return budget_.held_bytes(); }
 
-  // Every connection, and those that still come, says that the server ends, and closes when its
+  // Every connection, also one that still comes, says that the server ends, and closes when its
   // last call has its answer.
   void BeginShutdown();
   // False when the deadline came first.
   bool WaitUntilEmpty(absl::Time deadline);
-  // Closes what is left and ends the loops' threads.
+  // Closes the remaining connections and ends the loops' threads.
   void Stop();
 
  private:
@@ -69,7 +70,7 @@ class ConnectionPool {
   };
 
   struct Peer {
-    int64_t num_open = 0;                         // but for those that were told to close
+    int64_t num_open = 0;                         // except those that were told to close
     absl::Time search_at = absl::InfinitePast();  // for an idle one of them
   };
 

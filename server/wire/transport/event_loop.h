@@ -1,5 +1,6 @@
-// EventLoop: one thread that watches descriptors, runs timers and what other threads post to it.
-// Everything of a connection happens on its loop's thread, so connections have no locks.
+// EventLoop: one thread that watches descriptors, and runs timers and the work that other threads
+// post to it. Everything about a connection happens on its loop's thread, so connections have no
+// locks.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,8 @@ class EventLoop {
   using WatchId = uint64_t;
   using TimerId = std::pair<absl::Time, uint64_t>;
 
-  // Who is told that a descriptor is ready. May unwatch and destroy itself meanwhile.
+  // The owner of a descriptor, which is told that it is ready. May unwatch and destroy itself
+  // meanwhile.
   class Watcher {
    public:
     virtual ~Watcher() = default;
@@ -42,7 +44,7 @@ class EventLoop {
   // Starts the thread. UNAVAILABLE when the process has no descriptor left, or may have no more
   // threads.
   static absl::StatusOr<std::unique_ptr<EventLoop>> Start(std::string thread_name);
-  // Stop, if that was not called.
+  // Calls Stop, if nobody has.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -50,7 +52,7 @@ class EventLoop {
   // Runs `work` on the loop's thread, in the order of posting. Dropped after Stop. Any thread; from
   // the loop's own it costs no system call.
   void Post(Work work);
-  // Ends the thread after what was posted before. Any other thread.
+  // Ends the thread after the work that was posted before. Any other thread.
   void Stop();
 
   // The rest is for the loop's thread.
@@ -58,7 +60,7 @@ class EventLoop {
   // Level-triggered. Nothing when the system has no memory or no watch left. An invalid descriptor
   // fails a CHECK.
   std::optional<WatchId> Watch(int fd, uint32_t epoll_events, Watcher* watcher);
-  // False likewise; the watch is as it was.
+  // False for the same reasons; the watch stays as it was.
   bool ChangeWatch(WatchId id, int fd, uint32_t epoll_events);
   void EndWatch(WatchId id, int fd);
 
@@ -66,8 +68,8 @@ class EventLoop {
   TimerId AddTimer(absl::Time when, Work work);
   void CancelTimer(const TimerId& id) { timers_.erase(id); }
 
-  // Runs `work`, which serves that account's address: it pays for it, and for its share of what the
-  // turn costs beside.
+  // Runs `work`, which serves the address of that account. The account pays for the work, and for
+  // its share of the other costs of the turn.
   template <typename ForAddress>
   void RunFor(const std::shared_ptr<TimeAccount>& account, ForAddress&& work) {
     const size_t place = payers_.size();
@@ -82,9 +84,9 @@ class EventLoop {
 
   // The time at which this turn began.
   absl::Time now() const { return now_; }
-  // Room for one read or write, whoever's turn it is.
+  // Room for one read or write, for the connection whose turn it is.
   absl::Span<char> scratch() { return absl::MakeSpan(scratch_); }
-  // Likewise, for what is written.
+  // Likewise, for output.
   std::string& output() { return output_; }
 
  private:
@@ -107,7 +109,7 @@ class EventLoop {
   absl::flat_hash_map<WatchId, Watcher*> watchers_;
   absl::btree_map<TimerId, Work> timers_;
   std::vector<Work> end_of_turn_;
-  // Of this turn: whom it served, and how long by the clock.
+  // The accounts that this turn served, and for how long by the clock.
   std::vector<std::pair<std::shared_ptr<TimeAccount>, double>> payers_;
   double charged_seconds_ = 0;  // of the thread, up to this turn
   bool has_own_posts_ = false;  // the thread has posted to itself: it must not sleep

@@ -10,10 +10,10 @@ namespace quire {
 enum class Protocol : uint8_t {
   kUndecided,  // more bytes are needed
   kHttp2,      // in the clear, with prior knowledge
-  kHttp1,      // everything else: whoever speaks HTTP/1.1 can say what is wrong with it
+  kHttp1,      // everything else: HTTP/1.1 can answer what is wrong with it
 };
 
-// What the HTTP/2 connection preface begins with; no HTTP/1.1 method does.
+// The beginning of the HTTP/2 connection preface; no HTTP/1.1 method begins in this way.
 inline constexpr std::string_view kHttp2Start = "PRI ";
 
 inline Protocol DetectProtocol(std::string_view first_bytes) {

@@ -1,5 +1,5 @@
-// What the parts of tokenizer.json have in common: lists of components, and patterns. Errors are
-// INVALID_ARGUMENT and name what is wrong. Pure functions; any thread.
+// The parts that components of tokenizer.json have in common: lists of components, and patterns.
+// Errors are INVALID_ARGUMENT and name what is wrong. Pure functions; any thread.
 #pragma once
 
 #include <string>

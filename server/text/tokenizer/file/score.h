@@ -5,10 +5,11 @@
 
 namespace quire {
 
-// The value that the reference's JSON reader gives `number`, a number of valid JSON: as many of its
-// digits as fit 64 bits, rounded, then times or over a power of ten, rounded again. Of the scores
-// that are written with 17 digits about one in eight is not the nearest double, and this decides
-// between spellings whose scores add up to nearly the same. Infinite where the reader refuses it.
+// The value that the reference's JSON reader gives `number`, a number of valid JSON. It takes as
+// many of its digits as fit 64 bits, rounded, times or over a power of ten, and rounds again. For
+// scores that are written with 17 digits, about one in eight is not the nearest double, and this
+// decides between spellings whose scores add up to nearly the same. Infinite if the reader refuses
+// the number.
 double ReadScore(std::string_view number);
 
 }  // namespace quire

@@ -20,15 +20,15 @@ class TokenizerFile {
   // INVALID_ARGUMENT names the place of a syntax error or the table that is malformed.
   static absl::StatusOr<TokenizerFile> Parse(std::string_view json);
 
-  // Everything but the two tables. An object.
+  // Everything except the two tables. An object.
   const nlohmann::json& rest() const { return rest_; }
 
   // model.vocab: texts[i] has ids[i]. The views live as long as this object.
   std::vector<std::string_view> VocabTexts() const;
   const std::vector<int64_t>& vocab_ids() const { return vocab_ids_; }
 
-  // The scores of model.vocab where it is a list of [text, score], as Unigram has it; else empty.
-  // They are those that Hugging Face tokenizers read, which may be a neighbour of the nearest
+  // The scores of model.vocab if it is a list of [text, score], as Unigram has it; else empty. They
+  // are the ones that Hugging Face tokenizers read; such a score may be a neighbour of the nearest
   // double.
   const std::vector<double>& vocab_scores() const { return vocab_scores_; }
 

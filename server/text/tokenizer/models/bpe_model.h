@@ -33,9 +33,9 @@ class BpeModel final : public TokenModel {
  public:
   using Merge = std::pair<std::string_view, std::string_view>;
 
-  // `merges` come by rank; `vocabulary` must outlive the model. No token of `special` longer than
-  // one character and none that is only an added token is ever made from text, but for the
-  // unk_token. INVALID_ARGUMENT names what the vocabulary lacks.
+  // `merges` come by rank; `vocabulary` must outlive the model. Text never makes a token of
+  // `special` that is longer than one character, nor a token that is only an added one; the
+  // unk_token is the exception. INVALID_ARGUMENT names what the vocabulary lacks.
   static absl::StatusOr<std::unique_ptr<BpeModel>> Create(
       const Vocabulary* vocabulary, BpeOptions options, const std::vector<Merge>& merges,
       const absl::flat_hash_set<TokenId>& special);
@@ -83,7 +83,7 @@ class BpeModel final : public TokenModel {
       never_whole_;  // special and added tokens: no match for a whole piece
   bool words_are_separate_ =
       false;                      // no token spans the start of a word ("▁" after something else)
-  std::bitset<256 * 256> joins_;  // byte-level: left << 8 | right, where a merge may join the two
+  std::bitset<256 * 256> joins_;  // byte-level: left << 8 | right, if the merge may join the two
 };
 
 }  // namespace quire

@@ -42,7 +42,7 @@ struct ModelScratch {
   bool Burn(size_t steps) { return fuel == nullptr || fuel->Burn(steps); }
   bool gave_up() const { return fuel != nullptr && !fuel->ok(); }
 
-  // Gives back what an unusually long piece took.
+  // Gives back the memory that an unusually long piece took.
   void Trim();
 };
 
@@ -51,8 +51,8 @@ class TokenModel {
   virtual ~TokenModel() = default;
 
   // Appends the ids of `piece` (valid UTF-8, not empty) to `ids`. Text that the vocabulary cannot
-  // spell becomes unknown tokens, or nothing where the model has none. Where the scratch's fuel
-  // ends within the piece, so do the ids.
+  // spell becomes unknown tokens, or nothing if the model has none. If the scratch's fuel ends
+  // within the piece, the ids end there, too.
   virtual void Encode(std::string_view piece, ModelScratch* scratch,
                       std::vector<TokenId>* ids) const = 0;
 };

@@ -1,5 +1,6 @@
-// A set of texts, each with a value, to find all those that a text starts with. Immutable once
-// made; any thread. Takes a few bytes per byte of the texts, and time in proportion to them.
+// A set of texts, each with a value. It finds all its texts with which a given text starts.
+// Immutable once made; any thread. Takes a few bytes per byte of the texts, and time in proportion
+// to them.
 #pragma once
 
 #include <array>
@@ -49,7 +50,7 @@ class PieceTrie {
   };
   static constexpr uint32_t kRoot = 0;
 
-  // The root, which is no child, where there is none.
+  // The child, or the root, which is nobody's child, if there is none.
   uint32_t Child(uint32_t node, char label) const {
     if (node == kRoot) return root_children_[static_cast<uint8_t>(label)];
     const Node& parent = nodes_[node];

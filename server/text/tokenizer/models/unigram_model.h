@@ -1,7 +1,7 @@
 // The Unigram model of SentencePiece, which some Llamas have (Sarashina 2.2): of all ways to spell
-// a piece with the vocabulary, the one whose scores add up highest. Immutable after Create; any
-// thread. Encoding a piece takes time and memory in proportion to it, times the length of the
-// longest token.
+// a piece with the vocabulary, it takes the one whose scores add up highest. Immutable after
+// Create; any thread. Encoding a piece takes time and memory in proportion to the piece, times the
+// length of the longest token.
 #pragma once
 
 #include <array>
@@ -45,7 +45,7 @@ class UnigramModel final : public TokenModel {
   std::vector<double> scores_;  // by id
   double unk_score_ = 0;
   TokenId unk_id_ = kNoToken;
-  std::array<TokenId, 256> byte_ids_;  // the byte tokens, where they are used
+  std::array<TokenId, 256> byte_ids_;  // the byte tokens, if they are used
 };
 
 }  // namespace quire

@@ -16,7 +16,7 @@ namespace quire {
 
 inline constexpr TokenId kNoToken = -1;
 inline constexpr TokenId kMaxTokenId =
-    (1 << 22) - 1;  // bounds what a hostile file can make us allocate
+    (1 << 22) - 1;  // bounds how much a hostile file can make us allocate
 
 class Vocabulary {
  public:
@@ -33,7 +33,7 @@ class Vocabulary {
     return it == ids_.end() ? kNoToken : it->second;
   }
 
-  // The same, but kNoToken for what is only an added token: a model does not know those.
+  // The same, but kNoToken for a token that is only an added one: a model does not know those.
   TokenId FindOfModel(std::string_view text) const {
     const TokenId id = Find(text);
     return added_ids_.contains(id) ? kNoToken : id;
@@ -42,7 +42,7 @@ class Vocabulary {
   // The ids that the model's tokens do not have.
   const absl::flat_hash_set<TokenId>& added_ids() const { return added_ids_; }
 
-  // The text of `id`; empty where there is no such token.
+  // The text of `id`; empty if there is no such token.
   std::string_view Text(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < texts_.size() ? texts_[id] : std::string_view();
   }

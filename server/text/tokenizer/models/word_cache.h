@@ -1,5 +1,5 @@
 // Remembers the token ids of recent short pieces, for one thread: text repeats its words. A fixed
-// table where a piece may live in one slot only and a newer piece takes an older one's place, so
+// table in which a piece may live only in one slot and a newer piece takes an older one's place, so
 // its size never grows.
 #pragma once
 

@@ -63,7 +63,7 @@ class Regex {
   struct FreeCode {
     void operator()(pcre2_real_code_8* code) const;
   };
-  // What the pattern makes of a piece that is one character of ASCII; earlier steps leave many.
+  // The effect of the pattern on a piece that is one character of ASCII; earlier steps leave many.
   enum class Character : uint8_t { kUnknown, kMatches, kDiffers };
 
   Regex(pcre2_real_code_8* code, bool is_compiled) : code_(code), is_compiled_(is_compiled) {}

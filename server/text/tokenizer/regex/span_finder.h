@@ -1,4 +1,4 @@
-// What splits, replaces and removes parts of a text: something that finds spans in it.
+// The common part of steps that split a text or replace or remove parts of it: finding spans in it.
 // Immutable; any thread. All texts are valid UTF-8.
 #pragma once
 
@@ -23,7 +23,7 @@ class SpanFinder {
   virtual absl::Status Find(std::string_view text, RegexScratch* scratch, SpanSink sink) const = 0;
 };
 
-// Finds a literal, or a regular expression: by hand-written code where the pattern is a known one.
+// Finds a literal, or a regular expression: by hand-written code if the pattern is a known one.
 absl::StatusOr<std::unique_ptr<SpanFinder>> MakePatternFinder(const PatternSpec& pattern);
 
 // Finds the literal `text`, which is not empty.

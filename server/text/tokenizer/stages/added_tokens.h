@@ -1,6 +1,6 @@
 // The added tokens of tokenizer.json: texts that are cut out of the input before the model sees it.
-// Special ones control the model, so they are recognised only where the caller says that the text
-// may make them. Immutable after Parse; any thread.
+// Special ones control the model, so they are recognised only if the caller says that the text may
+// make them. Immutable after Parse; any thread.
 #pragma once
 
 #include <array>
@@ -25,18 +25,18 @@ struct AddedToken {
   TokenId id;
   std::string content;
   bool single_word;  // no match inside a word
-  bool lstrip;       // takes the white space before it along
-  bool rstrip;       // takes the white space after it along
+  bool lstrip;       // takes along the white space before it
+  bool rstrip;       // takes along the white space after it
   bool normalized;   // looked for in normalised text
   bool special;
 };
 
-// What a file beside tokenizer.json says of a token. Its id is that of its text, or the next one.
+// How a file beside tokenizer.json describes a token. Its id is that of its text, or the next one.
 enum class IfKnown : uint8_t { kKeep, kMakeSpecial, kReplace };
 struct AddedTokenSetting {
   AddedToken token;  // without id
-  IfKnown if_known;  // what becomes of an added token that is there already
-  bool may_be_new;   // also where no token has this text
+  IfKnown if_known;  // how to treat an added token that is there already
+  bool may_be_new;   // also if no token has this text
 };
 
 // A stretch [begin, end) of a text in bytes: an added token, or text between them (id == kNoToken).
@@ -108,8 +108,8 @@ class AddedTokens {
   const AddedTokenMatcher& normalized() const { return normalized_; }  // after it
   const absl::flat_hash_set<TokenId>& special_ids() const { return special_ids_; }
 
-  // What decoding starts from, where that is not the token's content: tokens that are looked for in
-  // normalised text decode from normalised text.
+  // The text that decoding starts from, if it is not the token's content: tokens that are looked
+  // for in normalised text decode from normalised text.
   const absl::flat_hash_map<TokenId, std::string>& decoded_forms() const { return decoded_forms_; }
 
  private:

@@ -37,8 +37,8 @@ class DecoderStep {
   virtual ~DecoderStep() = default;
   virtual std::unique_ptr<DecodeStage> Stage() const = 0;
 
-  // What the step makes of one token by itself, away from the ends of a text. Not always whole
-  // characters.
+  // The step's effect on one token by itself, away from the ends of a text. The result is not
+  // always whole characters.
   virtual void ApplyToBytes(std::string* token) const = 0;
 };
 
@@ -50,10 +50,10 @@ class DecodeChain {
   // `decoder` must outlive the chain.
   explicit DecodeChain(const TokenDecoder& decoder);
 
-  // Takes the next token's text and appends to `out` what is certain by now.
+  // Takes the next token's text and appends to `out` the text that is certain by now.
   void Push(std::string_view token, std::string* out);
 
-  // Ends the text: appends what was held back, with U+FFFD for an unfinished character.
+  // Ends the text: appends the text that was held back, with U+FFFD for an unfinished character.
   void Finish(std::string* out);
 
  private:

@@ -13,8 +13,8 @@ namespace quire {
 // character becomes U+FFFD, as does an unfinished character at the end.
 std::unique_ptr<DecoderStep> MakeByteLevelStep();
 
-// Turns runs of byte tokens ("<0xE2>") into characters; each byte that is part of none becomes
-// U+FFFD.
+// Turns runs of byte tokens ("<0xE2>") into characters; each byte that is not part of a character
+// becomes U+FFFD.
 std::unique_ptr<DecoderStep> MakeByteFallbackStep();
 
 // Joins all tokens.
@@ -24,8 +24,8 @@ std::unique_ptr<DecoderStep> MakeFuseStep();
 std::unique_ptr<DecoderStep> MakeReplaceStep(const std::string& literal,
                                              const std::string& content);
 
-// Removes up to `start` characters `content` at the start of each token and up to `stop` at its
-// end.
+// Removes the character `content` up to `start` times at the start of each token and up to `stop`
+// times at its end.
 std::unique_ptr<DecoderStep> MakeStripStep(std::string content, int64_t start, int64_t stop);
 
 // Turns `replacement` into a blank; in the first token into nothing, if `drops_first`.
@@ -34,7 +34,7 @@ std::unique_ptr<DecoderStep> MakeMetaspaceStep(const std::string& replacement, b
 // Turns `suffix` into a blank; in the last token into nothing.
 std::unique_ptr<DecoderStep> MakeSuffixStep(const std::string& suffix);
 
-// Puts a blank between tokens: what a tokenizer without a decoder does.
+// Puts a blank between tokens, as a tokenizer without a decoder does.
 std::unique_ptr<DecoderStep> MakeBlanksStep();
 
 }  // namespace quire

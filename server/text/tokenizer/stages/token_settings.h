@@ -1,4 +1,4 @@
-// TokenSettings: what the files beside tokenizer.json say about tokens, put together as
+// TokenSettings: the settings of tokens in the files beside tokenizer.json, put together as
 // transformers does. Plain values; any thread.
 #pragma once
 
@@ -24,10 +24,10 @@ struct TokenSettings {
   std::vector<AddedTokenSetting> added;
 
   // From the texts of tokenizer_config.json, special_tokens_map.json and added_tokens.json; an
-  // empty one is a file that is not there. The second and third count only where the first has no
+  // empty text is a file that is not there. The second and third count only if the first has no
   // "added_tokens_decoder", and then the second wins. add_bos_token and add_eos_token do not count
   // beside a tokenizer.json, whose post_processor says it. INVALID_ARGUMENT or UNIMPLEMENTED, with
-  // file and key, for what cannot be read or would encode text otherwise.
+  // file and key, for a setting that cannot be read or would encode text otherwise.
   static absl::StatusOr<TokenSettings> Parse(std::string_view config_json,
                                              std::string_view special_tokens_map_json,
                                              std::string_view added_tokens_json);

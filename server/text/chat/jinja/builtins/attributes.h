@@ -1,5 +1,5 @@
-// What `.`, `[]` and method calls find. Templates may read values, never change them: methods that
-// change a list or dict do not exist here. One render, one thread.
+// Finds the results of `.`, `[]` and method calls. Templates may read values, never change them:
+// methods that change a list or dict do not exist here. One render, one thread.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ namespace quire::jinja {
 // undefined.
 absl::StatusOr<Value> GetAttribute(Runtime& runtime, const Value& object, std::string_view name);
 
-// object[key]: an item, else what GetAttribute finds for a text key, else undefined.
+// object[key]: an item, else the result of GetAttribute for a text key, else undefined.
 absl::StatusOr<Value> GetItem(Runtime& runtime, const Value& object, const Value& key);
 
 // object[start:stop:step]; None stands for a bound left out.
@@ -27,7 +27,7 @@ struct Method {
   absl::StatusOr<Value> (*call)(Runtime& runtime, const Value& self, const Arguments& arguments);
 };
 
-// The method of that name; null where its type has none.
+// The method of that name; null if its type has none.
 const Method* FindTextMethod(std::string_view name);
 const Method* FindListMethod(std::string_view name);
 const Method* FindDictMethod(std::string_view name);

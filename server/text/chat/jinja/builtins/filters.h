@@ -33,8 +33,8 @@ absl::Span<const Filter> NumberFilters();
 absl::Span<const Filter> ListFilters();
 absl::Span<const Filter> SelectFilters();
 
-// item.a.b for the attribute "a.b" (digits are indices), or item[attribute] for an int; a non-null
-// `fallback` stands in for what is undefined on the way.
+// item.a.b for the attribute "a.b" (digits are indices), or item[attribute] for an int. A non-null
+// `fallback` replaces undefined values on the way.
 absl::StatusOr<Value> GetPath(Runtime& runtime, const Value& item, const Value& attribute,
                               const Value* fallback);
 

@@ -1,5 +1,5 @@
-// What Python's str methods and Jinja's text filters share. Every result keeps the origin of each
-// byte it took from its arguments. One render, one thread.
+// The common part of Python's str methods and Jinja's text filters. Every result keeps the origin
+// of each byte that it took from its arguments. One render, one thread.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,8 @@ namespace quire::jinja {
 
 enum class StripSides { kBoth, kLeft, kRight };
 
-// Without the characters of `characters`, or white space where it is null, at its ends.
+// Without the characters of `characters` at its ends, or without white space there if `characters`
+// is null.
 Text Strip(const Text& text, const Text* characters, StripSides sides);
 
 enum class CaseMapping {
@@ -44,8 +45,8 @@ absl::StatusOr<std::vector<Value>> SplitLines(Runtime& runtime, const Text& text
 // str() of every item with the separator between.
 absl::StatusOr<Text> Join(Runtime& runtime, const Text& separator, const std::vector<Value>& items);
 
-// The indent filter: `indentation` before every line but the first (unless `first`) and blank ones
-// (unless `blank`).
+// The indent filter: `indentation` before every line, except the first (unless `first`) and blank
+// ones (unless `blank`).
 absl::StatusOr<Text> Indent(Runtime& runtime, const Text& text, const Text& indentation, bool first,
                             bool blank);
 

@@ -25,9 +25,9 @@ class ExpressionParser {
   Result ParseExpression(bool with_conditional = true);
   // One expression, or a tuple without parentheses.
   Result ParseTuple(bool with_conditional);
-  // What follows a '|', one or more filters; `input` may be null.
+  // The text after a '|', one or more filters; `input` may be null.
   absl::StatusOr<std::unique_ptr<FilterExpression>> ParseFilter(ExpressionPtr input);
-  // A name or literal with what is attached to it: attributes, calls, filters.
+  // A name or literal with everything attached to it: attributes, calls, filters.
   Result ParseUnary(bool with_filters);
   absl::StatusOr<ArgumentList> ParseArguments();
 
@@ -47,15 +47,15 @@ class ExpressionParser {
   absl::Status CheckNesting() const;
 
   TokenStream stream_;
-  // Names of the macro that is being parsed that Jinja gives a meaning, if they are used.
+  // Names in the macro that is being parsed to which Jinja gives a meaning, if they are used.
   struct SpecialNames {
     bool varargs = false;
     bool kwargs = false;
     bool caller = false;
   };
   SpecialNames special_names_;
-  // Errors about unknown filters and tests. Those inside of an if are errors only once they are
-  // used, and go when it ends.
+  // Errors about unknown filters and tests. Inside of an if they are errors only once they are
+  // used, and are dropped when the if ends.
   std::vector<absl::Status> unknown_names_;
 
  private:
@@ -81,7 +81,7 @@ class ExpressionParser {
   absl::Status ParseTestArguments(ArgumentList* arguments);
   bool AtTupleEnd() const;
 
-  // Sets where the node stands and how high its tree is; an error if it is too high.
+  // Sets the node's place and the height of its tree; an error if the tree is too high.
   static Result Finish(ExpressionPtr node, int line,
                        const std::vector<const Expression*>& children);
 

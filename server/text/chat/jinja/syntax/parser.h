@@ -9,13 +9,13 @@
 
 namespace quire::jinja {
 
-// Limits on what a template may look like; they bound the stack that parsing and rendering need.
+// Limits on the form of a template; they bound the stack that parsing and rendering need.
 inline constexpr size_t kMaxNesting =
     64;  // Brackets, blocks and prefix operators inside each other.
 inline constexpr size_t kMaxTreeHeight = 100;  // Also counts chains, such as a + b + c or a.b.c.
-inline constexpr size_t kMaxArguments = 255;   // Of one call, filter or macro.
+inline constexpr size_t kMaxArguments = 255;   // In one call, filter or macro.
 
-// An error names the line and what was expected there.
+// An error names the line and the text that was expected there.
 absl::StatusOr<Block> Parse(std::string_view source);
 
 }  // namespace quire::jinja

@@ -24,7 +24,7 @@ class Expression {
   absl::StatusOr<Value> Evaluate(Context& context) const;
 
   int line = 0;
-  size_t height = 1;  // Of the tree under this node, itself included.
+  size_t height = 1;  // The tree under this node, itself included.
 
  private:
   virtual absl::StatusOr<Value> DoEvaluate(Context& context) const = 0;
@@ -130,7 +130,7 @@ struct SliceAccess : Expression {  // object[start:stop:step]; each bound may be
   ExpressionPtr step;
 };
 
-// Of the names after ** in one call.
+// The limit for the names after ** in one call.
 inline constexpr size_t kMaxMoreKeyword = 255;
 
 struct ArgumentList {

@@ -1,5 +1,5 @@
-// The variables that a piece of a template sees: those of its own scope, then of the scopes around
-// it. One render, one thread.
+// The variables that a piece of a template sees: first those in its own scope, then those in the
+// scopes around it. One render, one thread.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ class Scope {
   absl::flat_hash_map<std::string_view, Value> variables_;
 };
 
-// Where a statement runs: what it may spend, what it sees, where it prints.
+// The place where a statement runs, with its budget, its variables, and its output.
 struct Context {
   Runtime& runtime;
   std::shared_ptr<Scope> scope;

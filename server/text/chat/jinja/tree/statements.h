@@ -14,7 +14,7 @@
 
 namespace quire::jinja {
 
-// What a loop does after the statement.
+// How a loop goes on after the statement.
 enum class Flow { kNormal, kBreak, kContinue };
 
 class Statement {
@@ -33,12 +33,12 @@ class Statement {
 // Statements in a row.
 struct Block {
   absl::StatusOr<Flow> Execute(Context& context) const;
-  // Runs in a scope of its own and returns what it printed.
+  // Runs in a scope of its own and returns the text that it printed.
   absl::StatusOr<Text> Capture(Context& context) const;
   std::vector<std::unique_ptr<Statement>> statements;
 };
 
-// What a value is assigned to: a name, an attribute of a namespace, or several of them.
+// The target of an assignment: a name, an attribute of a namespace, or several of them.
 struct Target {
   absl::Status Assign(Context& context, const Value& value) const;
   std::string name;
@@ -64,7 +64,7 @@ struct IfStatement : Statement {
 
 struct ForStatement : Statement {
   absl::StatusOr<Flow> DoExecute(Context& context) const override;
-  // Runs over `items`, whatever they come from; `depth0` counts recursive calls.
+  // Runs over `items`, from any source; `depth0` counts recursive calls.
   absl::StatusOr<Flow> Run(Context& context, const Value& items, size_t depth0) const;
   Target target;
   ExpressionPtr iterable;
@@ -110,7 +110,7 @@ struct GenerationStatement
   Block body;
 };
 
-// What a macro and a {% call %} block have in common.
+// The common part of a macro and a {% call %} block.
 struct MacroDefinition {
   std::string name;
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // With the default, or null.

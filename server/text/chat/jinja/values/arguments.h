@@ -18,8 +18,8 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> keyword;
 };
 
-// Arguments in the order of the parameters; null where the caller gave none. Points into the
-// Arguments.
+// Arguments in the order of the parameters; null for those that the caller did not give. Points
+// into the Arguments.
 class BoundArguments {
  public:
   // Error if there are too many, an unknown name, one given twice, or one of the first
@@ -30,7 +30,7 @@ class BoundArguments {
 
   const Value* operator[](size_t index) const { return values_[index]; }
 
-  // The argument, or `fallback` where it is absent or None. An error names the parameter.
+  // The argument, or `fallback` if it is absent or None. An error names the parameter.
   absl::StatusOr<Integer> IntegerOr(size_t index, Integer fallback) const;
   absl::StatusOr<bool> BoolOr(size_t index, bool fallback) const;
   absl::StatusOr<Text> TextOr(size_t index, const Text& fallback) const;

@@ -6,7 +6,7 @@
 
 namespace quire::jinja {
 
-// All that can go wrong in a template is INVALID_ARGUMENT.
+// Every error in a template is INVALID_ARGUMENT.
 template <typename... Pieces>
 absl::Status Error(const Pieces&... pieces) {
   return absl::InvalidArgumentError(Concat(pieces...));

@@ -1,5 +1,5 @@
 // Python's operators on values: truth, equality, order, membership, iteration and arithmetic.
-// Errors are Python's TypeErrors and what would overflow. One render, one thread.
+// Errors are Python's TypeErrors and overflows. One render, one thread.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ bool Equals(const Value& a, const Value& b);
 // ==, charged.
 absl::StatusOr<bool> CheckedEquals(Runtime& runtime, const Value& a, const Value& b);
 
-// Negative, zero or positive as a is less than, equal to or greater than b; an error where Python
-// has no order.
+// Negative, zero or positive as a is less than, equal to or greater than b; an error if Python has
+// no order for them.
 absl::StatusOr<int> Compare(Runtime& runtime, const Value& a, const Value& b);
 
 // item in container
@@ -44,7 +44,7 @@ absl::StatusOr<Value> Negate(const Value& value);
 // text % value and the format filter: %s %r %d %i %x %f %e %g %% with flags, width and precision.
 absl::StatusOr<Value> PercentFormat(Runtime& runtime, const Text& format, const Value& values);
 
-// "'x' is undefined", or what else was not found.
+// "'x' is undefined", or the name of something else that was not found.
 absl::Status UndefinedError(const Value& value);
 
 }  // namespace quire::jinja

@@ -1,6 +1,6 @@
-// Runtime: what one render may still spend. Templates come with the model and are not trusted, so
-// every evaluation, every copied byte, every new container and every level of nesting is accounted
-// for here, and values are made only through it. One render, one thread.
+// Runtime: how much one render may still spend. Templates come with the model and are not trusted,
+// so every evaluation, every copied byte, every new container and every level of nesting is
+// accounted for here, and values are made only through it. One render, one thread.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace quire::jinja {
 
-// Of the output and of any one string.
+// The limit for the output and for any one string.
 inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
 
 // Levels of evaluation at one time; keeps a render within a 256 KiB stack.

@@ -30,7 +30,7 @@ class Dict;
 class Object;
 
 struct Undefined {
-  // What was looked up in vain, for the message when it is used; may be null.
+  // The name that was looked up in vain, for the message when the value is used; may be null.
   std::shared_ptr<const std::string> what;
 };
 struct None {};
