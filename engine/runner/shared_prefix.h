@@ -26,7 +26,7 @@ struct PrefixOrder {
 class SharedPrefixFinder {
  public:
   static constexpr int kMaxGroups = 32;
-  // The least sequences that are worth a group: a tile of rows has the queries of several.
+  // The least number of sequences that is worth a group: a tile of rows has the queries of several.
   static constexpr int kMinSequences = 4;
 
   // Groups are used if they save the reading of at least `min_saved_tokens` tokens.

@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLEAN = [
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "configs/*.md", "docs/*.md", "engine/*README.md",
     "kernels/*README.md", "kvcache/README.md", "proto/README.md", "scheduler/README.md", "server/*README.md", "tests/*README.md",
-    "tools/*README.md", ":(glob)engine/*.h", ":(glob)kernels/*.h", ":(glob)kvcache/*.h", ":(glob)scheduler/*.h",
+    "tools/*README.md", ":(glob)engine/**/*.h", ":(glob)kernels/*.h", ":(glob)kvcache/*.h", ":(glob)scheduler/*.h",
     ":(glob)tools/**/*.h"]
 SOURCES = (".h", ".cc", ".cu", ".cuh", ".py")
 START = r"(?:(?<=^)|(?<=[.:;!?] ))"  # of a sentence, in a paragraph of one line
