@@ -14,8 +14,7 @@ namespace quire {
 struct KvEvent {
   enum class Kind : uint8_t { kStored, kRemoved, kCleared };
   Kind kind = Kind::kCleared;
-  std::optional<uint64_t> parent;  // kStored: parent of the first block; each block is the parent
-                                   // of the next
+  std::optional<uint64_t> parent;  // kStored: the first block's parent; each is the next one's
   std::vector<uint64_t> hashes;    // of kStored or kRemoved blocks
   std::vector<TokenId> tokens;     // kStored: [hashes.size(), block_size]
 };

@@ -44,8 +44,7 @@ class KvEventLog {
   // The batch with this number. kLost: it is no longer there; or its number is beyond the next
   // batch, so that a reader cannot wait for it.
   ReadResult Read(uint64_t sequence) const;
-  uint64_t first_sequence() const;  // number of the oldest batch that can be read, or
-                                    // next_sequence()
+  uint64_t first_sequence() const;  // of the oldest readable batch, or next_sequence()
   uint64_t next_sequence() const;
 
   // `on_news` is called, on the engine's thread or Close's, after each batch; it must be quick.

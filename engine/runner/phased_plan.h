@@ -16,8 +16,9 @@ namespace quire {
 struct AttentionPaths {
   AttentionBackend* prefill = nullptr;
   AttentionBackend* decode = nullptr;
-  // At most this many prefixes that decodes share are read once, by `prefix`, whose prompts should
-  // be as exact as decodes are; 0: never. Needs geometries that allow it (WhyNoCascade).
+  // `prefix` reads prefixes that decodes share once for all of them, at most max_prefix_groups of
+  // them; 0: never. Its prompts should be as exact as decodes are. Needs geometries that allow it
+  // (WhyNoCascade).
   AttentionBackend* prefix = nullptr;
   int64_t max_prefix_groups = 0;
 };

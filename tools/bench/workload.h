@@ -22,8 +22,7 @@ struct WorkloadFlags {
   int64_t num_prompts = 64;
   int64_t input_len = 128;
   int64_t output_len = 64;
-  double range_ratio = 0;         // lengths are uniform between (1 - this) and (1 + this) of the
-                                  // given ones
+  double range_ratio = 0;         // lengths are uniform within 1 - this and 1 + this times these
   int64_t shared_prefix_len = 0;  // leading tokens that all prompts have in common
   std::string file = {};          // JSON lines of {"input_len", "output_len"}; replaces the lengths
   uint64_t seed = 0;

@@ -115,8 +115,7 @@ struct ModelConfig {
   // The family's checkpoints have q, k and v in one tensor, gate and up in another. Checkpoints of
   // the other form are loaded, too.
   bool fused_checkpoint = false;
-  bool shared_mlp = false;               // MLPs have the name that they have beside experts:
-                                         // shared_mlp
+  bool shared_mlp = false;               // MLPs are named shared_mlp, as they are beside experts
   bool positions_are_stretched = false;  // max_position_embeddings is after rope scaling
   float embedding_scale = 1;             // rounded to the activations' dtype before it is used
   float attention_scale = 0;             // multiplies q.k
@@ -132,8 +131,7 @@ struct ModelConfig {
   // Layers name one of these by its index. The first one belongs to the layers without a window,
   // and also says how long sequences may be.
   std::vector<RopeConfig> ropes;
-  DType dtype = DType::kBF16;          // of the checkpoint: config.json's dtype, else the dtype of
-                                       // its weights
+  DType dtype = DType::kBF16;          // of the checkpoint: config.json's, else its weights' dtype
   std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
   std::optional<TokenId> bos_token_id;
   QuantizationConfig quantization;  // of the checkpoint's linear modules

@@ -73,8 +73,7 @@ struct ModelFamily {
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
   bool rotates_neighbours = false;  // rotary pairs are neighbours, not of a head's two halves
-  std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers are like the
-                                                              // others
+  std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as others
   std::optional<int64_t> sliding_window = std::nullopt;
   int64_t max_window_layers = 28;  // of WindowRule::kUpperLayers and kLowerEven
   int64_t window_pattern = 0;      // of WindowRule::kPattern

@@ -18,13 +18,11 @@ struct QuantizationRules;
 
 // A checkpoint's statements on its KV cache.
 struct KvCacheScheme {
-  bool is_float8 = false;  // e4m3, value = code * scale; a scale for a layer or for each of its
-                           // heads
+  bool is_float8 = false;  // e4m3, value = code * scale; a scale for a layer or each head
   // The format of a cache for which the checkpoint is made, but which is not served ("NVFP4"). A
   // cache in the model's own precision is more exact, and correct.
   std::string not_served = {};
-  std::string key = {};  // the key that says so: "config.json: quantization_config:
-                         // kv_cache_scheme"
+  std::string key = {};  // its key: "config.json: quantization_config: kv_cache_scheme"
 
   bool operator==(const KvCacheScheme&) const = default;
 };

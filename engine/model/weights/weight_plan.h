@@ -82,8 +82,7 @@ struct VectorPlan {
 struct ScalesPlan {
   Tensor* tensor;  // receives `size` elements
   int64_t size;
-  std::vector<std::string> names;  // the quantizers' names for it; the first one in the checkpoint
-                                   // counts
+  std::vector<std::string> names;  // the quantizers' names; the first one in the checkpoint counts
 };
 
 struct WeightPlan {
@@ -92,8 +91,7 @@ struct WeightPlan {
   std::vector<VectorPlan> vectors;
   std::vector<ScalesPlan> scales;
   std::vector<std::string> spare_modules;   // a checkpoint may have their tensors; none is read
-  std::vector<std::string> spare_prefixes;  // the same for names with this beginning:
-                                            // "model.layers.46."
+  std::vector<std::string> spare_prefixes;  // the same for names that begin so: "model.layers.46."
 };
 
 // Appends modules of a checkpoint whose names begin alike to a plan, which keeps the pointers.

@@ -24,8 +24,8 @@ struct FileTensor {
   std::string dtype;  // as safetensors names it
   std::vector<int64_t> shape;
   TensorContent content = TensorContent::kConstant;
-  uint64_t tensor_id =
-      0;  // random tensors: id of the fused weight; the rows here are its rows from first_row on
+  // random tensors: id of the fused weight; the rows here are its rows from first_row on
+  uint64_t tensor_id = 0;
   int64_t first_row = 0;
   std::string element = {};   // kConstant: the bytes of one element, or of several
   bool is_float8 = false;     // kRandomCodes: the codes' bytes may be NaN

@@ -22,11 +22,9 @@ absl::StatusOr<std::vector<QualityResult>> ReadRecordedAnswers(
     const std::string& path, const std::vector<QualityItem>& items);
 
 struct AnswerComparison {
-  int64_t num_compared = 0;     // generated answers; by tokens if both runs have them, else by
-                                // bytes
+  int64_t num_compared = 0;     // generated answers, by tokens if both have them, else bytes
   int64_t num_identical = 0;    // identical to their ends
-  int64_t num_begin_alike = 0;  // the same in the first first_tokens tokens, or in all if there are
-                                // fewer
+  int64_t num_begin_alike = 0;  // the same in the first first_tokens tokens, or in all of them
   int64_t first_tokens = 0;     // the number of tokens that num_begin_alike looks at
   std::vector<int64_t> divergences = {};  // the first token that differs, for each other answer
   // |difference| of the logprobs of tokens that both runs have: up to the first token that differs;
