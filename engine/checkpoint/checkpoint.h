@@ -17,9 +17,9 @@ namespace quire {
 // cannot be read, or names something that is not a plain file name.
 absl::StatusOr<std::vector<std::string>> ShardNames(absl::string_view index_text);
 
-// What transformers computes a model in whose config.json does not say it: the dtype of the first
-// floating tensor, by name, of the first file. Nothing where the weights are not there or no
-// weights, which whoever reads them reports.
+// The dtype in which transformers computes a model whose config.json names none: the dtype of the
+// first floating tensor, by name, of the first file. Nothing if the weights are missing or damaged;
+// the code that reads them reports that.
 std::optional<DType> DTypeOfWeights(const std::string& folder);
 
 class Checkpoint {
@@ -33,7 +33,7 @@ class Checkpoint {
     const SafetensorsFile* file;
     const SafetensorsTensor* tensor;
   };
-  // nullptr when there is no such tensor. Of a name that two files have, the index chooses.
+  // nullptr when there is no such tensor. If two files have the name, the index chooses.
   const Entry* Find(absl::string_view tensor) const;
   const absl::flat_hash_map<std::string, Entry>& entries() const { return entries_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }

@@ -1,4 +1,4 @@
-// generation_config.json: how the model's makers want it to be sampled. Plain values.
+// generation_config.json: how the model's authors want it to be sampled. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace quire {
 
-// Defaults of a request that the model's authors recommend; unset where the file says nothing. With
-// "do_sample": false the temperature is 0, and what only sampling uses is unset, as in
+// Defaults of a request that the model's authors recommend; unset if the file says nothing. With
+// "do_sample": false the temperature is 0, and parameters that only sampling uses are unset, as in
 // transformers.
 struct GenerationConfig {
   std::optional<float> temperature;
@@ -23,7 +23,7 @@ struct GenerationConfig {
   std::optional<float> repetition_penalty;
   std::optional<int64_t> max_new_tokens;
   std::vector<TokenId> eos_token_ids;
-  // Keys that change answers in transformers and do not here.
+  // Keys that change answers in transformers, but not in Quire.
   std::vector<std::string> unused_keys;
 };
 

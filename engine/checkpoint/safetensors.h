@@ -20,7 +20,7 @@ namespace quire {
 struct SafetensorsTensor {
   std::string name;
   std::string dtype_name;      // "BF16", "F8_E4M3", ...
-  std::optional<DType> dtype;  // set where weights can be loaded from it: F32, F16, BF16
+  std::optional<DType> dtype;  // set if weights can be loaded from it: F32, F16, BF16
   std::vector<int64_t> shape;  // empty for a scalar
   int64_t begin = 0;           // in bytes from the first data byte
   int64_t end = 0;

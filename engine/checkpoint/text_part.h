@@ -23,8 +23,8 @@ absl::StatusOr<TextPart> FindTextPart(const Checkpoint& checkpoint);
 // is no checkpoint, or none with a text part.
 bool HasHead(const std::string& folder);
 
-// The part that a tensor belongs to, "model.visual" of "model.visual.merger.norm.weight"; empty if
-// it is none that is left unread.
+// The other part to which a tensor belongs: "model.visual" for "model.visual.merger.norm.weight".
+// Empty if the tensor belongs to no part that stays unread.
 absl::string_view OtherPartOf(absl::string_view tensor);
 
 // The other parts, with the number of tensors of each: "model.visual (297), mtp (15)". Empty if

@@ -1,7 +1,7 @@
-// JsonEvents: what all readers of JSON have in common. nlohmann's parser calls a reader for each
-// value and keeps its own nesting on the heap; the reader keeps the depth within a limit, so that
-// walking or destroying what it builds needs little stack, and says in one sentence what is wrong.
-// One text, one thread.
+// JsonEvents: the common part of all readers of JSON. nlohmann's parser calls a reader for each
+// value and keeps its own nesting on the heap. The reader keeps the depth within a limit, so that
+// walking or destroying the value that it builds needs little stack. It says in one sentence what
+// is wrong. One text, one thread.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace quire {
 
 inline constexpr size_t kMaxJsonDepth = 64;
 
-// To be derived from, with null(), boolean(), number_integer(), number_unsigned(), number_float(),
-// string(), key(), start_object(), end_object(), start_array() and end_array(), which return false
-// to stop. For ReadJsonEvents (parse_json.h).
+// A base class: derived classes have null(), boolean(), number_integer(), number_unsigned(),
+// number_float(), string(), key(), start_object(), end_object(), start_array() and end_array(),
+// which return false to stop. For ReadJsonEvents (parse_json.h).
 class JsonEvents {
  public:
   // Why reading stopped; empty if it did not.
@@ -39,7 +39,7 @@ class JsonEvents {
     if (error_.empty()) error_ = std::move(message);
     return false;
   }
-  // Around each object and array.
+  // Called around each object and array.
   bool Enter();
   void Leave() { --depth_; }
 

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-// The member, or null where `object` is no object or lacks it.
+// The member, or null if `object` is no object or lacks the member.
 const nlohmann::json& Member(const nlohmann::json& object, const char* key);
 
 absl::StatusOr<std::string> GetString(const nlohmann::json& object, const char* key,

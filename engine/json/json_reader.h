@@ -1,6 +1,6 @@
-// Access to JSON objects from outside: a parser that bounds their depth, and typed look-ups where a
-// value of the wrong type or out of range is an error that names the file and the key. The only
-// home of both, for all of engine/ and server/. Plain functions and values; any thread.
+// Access to JSON objects from outside: a parser that bounds their depth, and typed look-ups. In a
+// look-up, a value of the wrong type or out of range is an error that names the file and the key.
+// All of engine/ and server/ use only these. Plain functions and values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,14 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::str
                                                DuplicateKeys duplicates);
 
 // The same for a file of a model, as Python's json and transformers write them: Infinity,
-// -Infinity, NaN and {"__float__": "Infinity"} are numbers, and of equal keys the last one counts.
+// -Infinity, NaN and {"__float__": "Infinity"} are numbers, and if keys are equal, the last one
+// counts.
 absl::StatusOr<nlohmann::json> ParseModelJson(absl::string_view text, absl::string_view name);
 
 // 1234567 -> "1,234,567".
 std::string WithCommas(uint64_t value);
 
-// For errors: the value in ASCII JSON, shortened where it is long. Text in quotes is a JSON string.
+// For errors: the value in ASCII JSON, shortened if it is long. Text in quotes is a JSON string.
 std::string Shown(const nlohmann::json& value);
 std::string Shown(const std::string& text);
 
@@ -49,11 +50,11 @@ class JsonReader {
   std::optional<double> Double(absl::string_view key, double min, double max);
   std::optional<bool> Bool(absl::string_view key);
   std::optional<std::string> String(absl::string_view key);
-  // An integer alone counts as a list of one; absent or null is empty.
+  // A single integer counts as a list with one element; absent or null is empty.
   std::vector<int64_t> IntOrIntList(absl::string_view key, int64_t min, int64_t max);
   std::vector<std::string> StringList(absl::string_view key);
   std::optional<const nlohmann::json*> List(absl::string_view key);
-  // Reader of the object under `key`, which names itself "name: key".
+  // A reader of the object under `key`; its name is "name: key".
   std::optional<JsonReader> Object(absl::string_view key);
 
   // Record INVALID_ARGUMENT or UNIMPLEMENTED "name: message".

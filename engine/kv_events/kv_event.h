@@ -1,5 +1,5 @@
-// What became of the prefix cache in a step, for whoever routes requests to where their prefix is.
-// Plain values.
+// The changes of the prefix cache in a step, for routers that send requests to the server that has
+// their prefix. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace quire {
 struct KvEvent {
   enum class Kind : uint8_t { kStored, kRemoved, kCleared };
   Kind kind = Kind::kCleared;
-  std::optional<uint64_t> parent;  // kStored: of the first one; each is the parent of the next
+  std::optional<uint64_t> parent;  // kStored: the first block's parent; each is the next one's
   std::vector<uint64_t> hashes;    // of kStored or kRemoved blocks
   std::vector<TokenId> tokens;     // kStored: [hashes.size(), block_size]
 };
 
 struct KvEventBatch {
-  uint64_t sequence = 0;  // one more than that of the batch before
+  uint64_t sequence = 0;  // one more than in the batch before
   absl::Time time;
   std::vector<KvEvent> events;
 };

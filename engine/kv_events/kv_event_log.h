@@ -1,6 +1,6 @@
 // KvEventLog: the latest batches of events, numbered without gaps, for any number of readers that
-// each keep their place. The engine's thread appends and never waits for a reader: who falls too
-// far behind has lost batches, and is told so. Any thread reads.
+// each keep their place. The engine's thread appends and never waits for a reader. A reader that
+// falls too far behind loses batches, and the log tells it so. Any thread reads.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class KvEventLog {
  public:
   struct Limits {
     size_t max_batches = 10'000;
-    size_t max_bytes = size_t{64} << 20;  // of tokens and hashes, whatever the number of batches
+    size_t max_bytes = size_t{64} << 20;  // of tokens and hashes, for any number of batches
   };
-  // Batches are numbered from here on. Not from 0, because what a snapshot is sent in has the
-  // numbers before that of the state it shows.
+  // The number of the first batch. It is not 0, because the batches of a snapshot have the numbers
+  // before the number of the state that it shows.
   static constexpr uint64_t kFirstSequence = uint64_t{1} << 20;
 
   enum class Outcome : uint8_t { kBatch, kNothingYet, kLost, kClosed };
@@ -37,13 +37,14 @@ class KvEventLog {
 
   // The engine's thread; `events` are not empty.
   void Append(std::vector<KvEvent> events, absl::Time time);
-  // What comes now does not follow what came before: whoever wants to go on has lost something.
+  // The next events do not follow the earlier ones: a reader that wants to continue has lost
+  // events.
   void Break();
 
-  // The batch with this number. kLost: it is no longer there; or it never comes, because it is
-  // beyond what follows next.
+  // The batch with this number. kLost: it is no longer there; or its number is beyond the next
+  // batch, so that a reader cannot wait for it.
   ReadResult Read(uint64_t sequence) const;
-  uint64_t first_sequence() const;  // of the oldest batch that can be read, or next_sequence()
+  uint64_t first_sequence() const;  // of the oldest readable batch, or next_sequence()
   uint64_t next_sequence() const;
 
   // `on_news` is called, on the engine's thread or Close's, after each batch; it must be quick.
@@ -52,7 +53,7 @@ class KvEventLog {
   void RemoveListener(uint64_t id);
   bool has_listeners() const;
 
-  // Nothing more will come: readers hear so when they have read what there is.
+  // No more batches will come. Readers hear this when they have read the rest.
   void Close();
 
  private:

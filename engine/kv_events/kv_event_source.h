@@ -1,6 +1,6 @@
-// KvEventSource: whether anybody wants to hear of the prefix cache, and what they hear. While there
-// is nobody, the block manager tells nothing and nothing is kept. Engine thread only, but for
-// log().
+// KvEventSource: knows whether there are subscribers to events of the prefix cache, and gives them
+// the events. While there are none, the block manager reports nothing and nothing is kept. Engine
+// thread only, except log().
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace quire {
 
-// How a subscription begins.
+// The beginning of a subscription.
 struct KvSubscription {
   uint64_t id = 0;             // for Unsubscribe
-  uint64_t next_sequence = 0;  // of the log: what follows the snapshot, or what was asked for
-  // The blocks that can be found now, parents before their children; nothing, when the subscriber
-  // goes on where it was.
+  uint64_t next_sequence = 0;  // in the log: the batch after the snapshot, or the requested one
+  // The blocks that can be found now, parents before their children. Empty when the subscriber
+  // continues where it was.
   std::optional<std::vector<KvEvent>> snapshot;
 };
 
@@ -30,13 +30,13 @@ class KvEventSource {
   KvEventSource(Scheduler* scheduler, const KvEventLog::Limits& limits)
       : scheduler_(*scheduler), log_(limits) {}
 
-  // Goes on with batch `from`, OUT_OF_RANGE when that is no longer or not yet there; or begins with
-  // what there is now.
+  // Continues with batch `from`; OUT_OF_RANGE when that batch is no longer or not yet there.
+  // Without `from`, begins with the current blocks.
   absl::StatusOr<KvSubscription> Subscribe(std::optional<uint64_t> from,
                                            std::function<void()> on_news);
   void Unsubscribe(uint64_t id);
 
-  // Passes on what has happened since the last call.
+  // Passes on the events since the last call.
   void Flush() {
     if (!recorder_.empty()) log_.Append(recorder_.Take(), WallNow());
   }

@@ -1,6 +1,6 @@
-// Counter and Histogram: what one thread counts and any thread may read, without locks. The writer
-// pays a load and a store, no locked instruction; a reader sees each number as it was at some
-// moment of its reading.
+// Counter and Histogram: one thread counts and any thread may read, without locks. The writer pays
+// a load and a store, no locked instruction; a reader sees each number as it was at some moment of
+// its reading.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
-// What a histogram has seen: counts[i] values of at most bounds[i] and more than the bound before,
-// the last one of more than all.
+// The values of a histogram: counts[i] is the number of values of at most bounds[i] and more than
+// the bound before; the last count is the number of values above all bounds.
 struct HistogramValues {
   std::vector<double> bounds;
   std::vector<uint64_t> counts;  // [bounds.size() + 1]

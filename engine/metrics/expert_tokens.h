@@ -14,14 +14,14 @@ namespace quire {
 
 class ExpertTokens {
  public:
-  // How many experts each layer has, 0 where it has none.
+  // How many experts each layer has, 0 if it has none.
   explicit ExpertTokens(std::vector<int32_t> num_experts);
 
   const std::vector<int32_t>& num_experts() const { return num_experts_; }
   uint64_t Of(size_t layer, int32_t expert) const { return counts_[At(layer, expert)].value(); }
 
-  // What the device has counted so far, [layers, the most experts of a layer]: once before serving,
-  // and then after steps.
+  // Takes the device's counts so far, [layers, the most experts of a layer]. Call it once before
+  // serving, and then after steps.
   void Begin(const int64_t* totals);
   void Update(const int64_t* totals);
 

@@ -1,5 +1,5 @@
-// RequestMeter and StepMeter: what the engine's thread keeps of a request, and of the steps in
-// flight, until EngineMetrics has it. Engine thread only.
+// RequestMeter and StepMeter: the figures of a request, and of the steps in flight, which the
+// engine's thread keeps until EngineMetrics has them. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace quire {
 
 class RequestMeter {
  public:
-  // `submitted`: when the engine was given the request.
+  // `submitted`: when the engine got the request.
   RequestMeter(const Request& request, absl::Time submitted);
 
   // One event of the request, at `now`.
@@ -50,7 +50,7 @@ class RequestMeter {
 
 class StepMeter {
  public:
-  // A step that is submitted at `now`; those that are submitted end in the same order.
+  // A step is submitted at `now`. Submitted steps end in the same order.
   void Begin(const SchedulerOutput& output, absl::Time now, EngineMetrics* metrics);
   void End(absl::Time now, EngineMetrics* metrics);
 

@@ -1,5 +1,5 @@
-// What a model asks of the KV cache and of an attention path; the only place that derives it. Plain
-// functions; any thread.
+// The demands of a model on the KV cache and on an attention path. Only this file derives them.
+// Plain functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,24 @@
 
 namespace quire {
 
-// Of each layer's cache: kv_dtype, or dtype in the layers that `skipped` names: by index, or
-// "sliding_window" for all that have one, as in vLLM's --kv-cache-dtype-skip-layers. OUT_OF_RANGE,
-// naming that flag, for anything else.
+// The dtype of each layer's cache: kv_dtype, or dtype in the layers that `skipped` names. It names
+// a layer by index, or all layers with a window by "sliding_window", as in vLLM's
+// --kv-cache-dtype-skip-layers. OUT_OF_RANGE, naming that flag, for anything else.
 absl::StatusOr<std::vector<DType>> KvCacheDTypes(const ModelConfig& model, DType kv_dtype,
                                                  absl::Span<const std::string> skipped,
                                                  DType dtype);
 
-// Layers grouped by what they keep, with caches of these dtypes: [num_layers].
+// Groups layers that keep alike, with caches of these dtypes: [num_layers].
 KvLayout MakeKvLayout(const ModelConfig& model, absl::Span<const DType> kv_dtypes,
                       int32_t block_size);
-// All with caches of the same.
+// The same with one dtype for all caches.
 KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size);
 
-// What layers keep of each sequence, with activations and recurrent states of these dtypes.
+// The states that layers keep of each sequence, with activations and recurrent states of these
+// dtypes.
 StateLayout MakeStateLayout(const ModelConfig& model, DType dtype, DType state_dtype);
 
-// Of each layer group, for queries of this dtype.
+// The geometry of each layer group, for queries of this dtype.
 std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const KvLayout& layout,
                                               DType query_dtype);
 

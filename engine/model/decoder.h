@@ -23,8 +23,8 @@
 
 namespace quire {
 
-// One step's inputs in device memory; the same fields as BatchMetadata. The layer groups are those
-// of the arena's layout.
+// One step's inputs in device memory; the same fields as BatchMetadata. The layer groups are the
+// groups of the arena's layout.
 struct DecoderInputs {
   int64_t num_tokens;
   const int32_t* input_ids;                  // [num_tokens]; ~row = the row's last sampled token
@@ -49,12 +49,13 @@ class Decoder {
   // Device bytes that Create takes.
   static int64_t BytesFor(const ModelConfig& config, DType dtype, const DecoderLimits& limits);
 
-  // Runs the layers over all tokens, and the last one, once its keys and values are stored, over
-  // the tokens whose logits are wanted. Hidden states stay inside for Logits.
+  // Runs the layers over all tokens. Once the last layer's keys and values are stored, the rest of
+  // it runs only over the tokens whose logits are wanted. The decoder keeps the hidden states for
+  // Logits.
   void Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena,
                const StateArena& state_arena);
 
-  // Logits of the rows [first_row, first_row + num_rows) that the last Forward was asked for
+  // Logits of the rows [first_row, first_row + num_rows) among the logit rows of the last Forward
   // (num_rows <= max_logit_rows): [num_rows, vocab_size] float32, valid until the next call.
   Tensor Logits(Stream& stream, int64_t first_row, int64_t num_rows);
 
@@ -113,7 +114,7 @@ class Decoder {
   RoutedMlp routed_mlp_;
   SideExperts side_experts_;
   PerLayerInput per_layer_input_;
-  // Of the last Forward:
+  // The state of the last Forward:
   Tensor hidden_;    // [num_rows, hidden_size]: of the tokens, or of those with logits in the end
   Tensor residual_;  // [num_rows, hidden_size]
   bool output_waits_ = false;  // hidden_ is a block's output, which is not in residual_ yet

@@ -1,5 +1,5 @@
-// LinearGroups: the linear operations of a model's step, those of one shape together; for
-// WeightStore::Tune. Plain function; any thread.
+// LinearGroups: the linear operations of a model's step, grouped by shape, for WeightStore::Tune.
+// Plain function; any thread.
 #pragma once
 
 #include <cstdint>

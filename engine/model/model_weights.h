@@ -1,6 +1,6 @@
-// ModelWeights: a model as a list of layers between an embedding and an LM head, each layer with
-// the weights of its attention and of its MLP. PlanWeights says which tensors of a checkpoint they
-// are. Plain values.
+// ModelWeights: a model as a list of layers between an embedding and an LM head, each layer has the
+// weights of its attention and of its MLP. PlanWeights says which tensors of a checkpoint these
+// weights are. Plain values.
 #pragma once
 
 #include <vector>
@@ -17,8 +17,8 @@
 
 namespace quire {
 
-// Of each kind of attention and MLP that there is, the weights; those of the layer's own kinds are
-// set, and of norms those that BlockOrder has.
+// A layer's weights, with a member for each kind of attention and MLP. Only the members for the
+// layer's own kinds are set, and only the norms that its BlockOrder has.
 struct LayerWeights {
   Tensor input_norm;  // [hidden_size] or empty: before attention, perhaps also before the MLP
   GqaWeights gqa;
@@ -30,19 +30,19 @@ struct LayerWeights {
   SideExpertsWeights side_experts;
   Tensor mlp_out_norm;                       // [hidden_size] or empty: of what the MLP adds
   PerLayerInputGateWeights per_layer_input;  // set where the model has such inputs
-  Tensor scalar;                             // [1] or empty: multiplies what the layer leaves
+  Tensor scalar;                             // [1] or empty: multiplies the layer's result
 };
 
 struct ModelWeights {
   LinearWeight embedding;                // [vocab_size, hidden_size]
-  LinearWeight lm_head;                  // the same; not planned where it is tied to the embedding
+  LinearWeight lm_head;                  // the same; not planned if it is tied to the embedding
   Tensor final_norm;                     // [hidden_size]
   PerLayerInputWeights per_layer_input;  // set where the model has such inputs
   std::vector<LayerWeights> layers;
 };
 
-// Sizes `weights` and says which tensors of the text part they are made of; the plan points into
-// them. What ends the model comes first, then layer by layer.
+// Sizes `weights` and says from which tensors of the text part they are made. The plan points into
+// them. The weights outside the layers come first, then those of each layer in turn.
 WeightPlan PlanWeights(const ModelConfig& config, const TextPart& part, ModelWeights* weights);
 
 }  // namespace quire

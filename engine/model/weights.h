@@ -22,7 +22,7 @@ enum class LoadFormat : uint8_t { kAuto, kDummy };
 struct WeightsOptions {
   LoadFormat format = LoadFormat::kAuto;
   DType dtype = DType::kBF16;  // on the device: float32 or bfloat16
-  uint64_t seed = 0;           // of dummy weights
+  uint64_t seed = 0;           // for dummy weights
   double router_skew = 0;      // of dummy weights: EngineConfig::dummy_router_skew
   int num_threads = 0;         // readers; 0 = one per core
   Progress* progress = nullptr;
@@ -37,7 +37,7 @@ struct LayerLinear {
   DType out_dtype;
 };
 
-// Of weights that are kept alike: "int4, groups of 128", "bfloat16".
+// Weights that are kept alike: "int4, groups of 128", "bfloat16".
 struct FormatBytes {
   std::string format;
   int64_t bytes = 0;
@@ -52,25 +52,26 @@ class Weights {
   static absl::StatusOr<Weights> Load(Backend& backend, const ModelConfig& config,
                                       const std::string& folder, const WeightsOptions& options);
 
-  // What Load takes of a device at most.
+  // The most memory that Load takes of a device.
   struct Sizes {
     int64_t bytes = 0;
     int64_t num_parameters = 0;
     // Together `bytes`, in the order of the model; vectors and padding come last.
     std::vector<FormatBytes> by_format;
-    // Weights that the checkpoint has quantized and the device keeps as floats, by the first module
-    // of each: because their columns are in an order that cannot be sorted, or because the device
-    // has no gemms for their format.
+    // Weights that are quantized in the checkpoint, but which the device keeps as floats, by the
+    // first module of each. Either their columns are in an order that cannot be sorted, or the
+    // device has no gemms for their format.
     std::vector<std::string> expanded_for_order;
     std::vector<std::string> expanded_for_gemms;
   };
-  // From the configuration, and from the checkpoint's tensors where it does not tell. `checkpoint`
-  // may be null: then columns are ordered as the configuration says. Errors as in Load.
+  // Computed from the configuration, and from the checkpoint's tensors if the configuration does
+  // not say enough. `checkpoint` may be null: then columns are ordered as the configuration says.
+  // Errors as in Load.
   static absl::StatusOr<Sizes> SizesFor(const DeviceFacts& device, const ModelConfig& config,
                                         DType dtype, const Checkpoint* checkpoint);
 
-  // Whether the folder has the tensors that the configuration asks for, by the headers of its files
-  // alone; how many bytes the files have. Errors as in Load.
+  // Checks that the folder has the tensors that the configuration needs; reads only the headers of
+  // its files. Returns how many bytes the files have. Errors as in Load.
   static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder);
 
   const LinearWeight& embedding() const { return model_->embedding; }  // [vocab_size, hidden_size]
@@ -79,16 +80,16 @@ class Weights {
   const Tensor& final_norm() const { return model_->final_norm; }  // [hidden_size]
   const PerLayerInputWeights& per_layer_input() const { return model_->per_layer_input; }
   const LayerWeights& layer(int i) const { return model_->layers[i]; }
-  // Every linear operation but the head and those of experts, in the order of the plan.
+  // Every linear operation except the head and the experts' operations, in the order of the plan.
   const std::vector<LayerLinear>& linears() const { return linears_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
   int64_t num_parameters() const { return num_parameters_; }
-  // As gemms read them for one token: of experts, those that it has.
+  // Bytes that gemms read for one token; only the experts that the token has count.
   int64_t matrix_bytes() const { return matrix_bytes_; }
 
-  // SHA-256 over the model's files' names and sizes, the config and what else says how weights are
-  // quantized, the formats that they are kept in, and the KV cache's scales: identifies what the KV
-  // cache holds.
+  // SHA-256 over the names and sizes of the model's files, the config and everything else that says
+  // how weights are quantized, the formats in which they are kept, and the KV cache's scales. It
+  // identifies the contents of the KV cache.
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:

@@ -1,6 +1,6 @@
-// Which attention path computes a phase of a deployment's steps. A pure function of what is asked
-// for and of what the paths can do; a forced choice that cannot work is an error at start, never a
-// silent fallback.
+// Chooses the attention path that computes a phase of a deployment's steps. The choice is a pure
+// function of the request and of the paths' capabilities. A forced choice that cannot work is an
+// error at start, never a silent fallback.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// What the attention of a deployment is to serve.
+// The demands of a deployment on its attention.
 struct AttentionDemand {
   std::vector<AttentionGeometry> geometries;  // of the layer groups
   int64_t max_num_seqs;                       // of a step
@@ -24,8 +24,8 @@ struct AttentionDemand {
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry,
                            int sm_version);
 
-// The forced path, or of those `available` that can serve all layer groups the one that is fastest
-// for the phase. OUT_OF_RANGE says why the forced one cannot, INVALID_ARGUMENT why none can.
+// The forced path; or, among the `available` paths that can serve all layer groups, the fastest one
+// for the phase. OUT_OF_RANGE says why the forced path cannot, INVALID_ARGUMENT why none can.
 absl::StatusOr<AttentionPath> SelectAttentionPath(
     AttentionPhase phase, std::optional<AttentionPath> forced, const AttentionDemand& demand,
     absl::Span<const AttentionCapabilities* const> available);

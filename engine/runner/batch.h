@@ -1,7 +1,7 @@
-// BatchMetadata: one step's batch as the kernels want it. Its arrays are packed into one buffer,
-// once in pinned host memory (written by BatchBuilder) and once on the device (one copy). Where
-// each array lies is a function of the step's shape alone, so steps of equal shape find them at
-// equal addresses and a captured graph of that shape can read them.
+// BatchMetadata: one step's batch in the form that the kernels read. Its arrays are packed into one
+// buffer, once in pinned host memory (written by BatchBuilder) and once on the device (one copy).
+// The place of each array depends only on the step's shape. So steps of equal shape have their
+// arrays at equal addresses, and a captured graph of that shape can read them.
 #pragma once
 
 #include <compare>
@@ -22,12 +22,13 @@ struct BatchLimits {
   int64_t max_blocks_per_seq = 0;
   int32_t block_size = 0;
   int32_t num_groups = 0;         // layer groups of the KV cache
-  int64_t max_block_updates = 0;  // that travel with the step; more are sent ahead in pieces
+  int64_t max_block_updates = 0;  // sent with the step; further ones are sent ahead in pieces
   int64_t max_bias_per_seq = 0;   // logit bias entries, bans of end tokens included
-  // Prefixes that decodes share are told to attention where they spare the reading of at least so
-  // many tokens; 0: never.
+  // Attention learns of prefixes that decodes share if they save the reading of at least this many
+  // tokens; 0: never.
   int64_t min_prefix_tokens = 0;
-  // Snapshots of recurrent states are taken at multiples of so many tokens; 0: no layer keeps any.
+  // Snapshots of recurrent states are taken at multiples of this many tokens; 0: no layer keeps a
+  // state.
   int32_t snapshot_grid = 0;
 
   // Rows of logits: one per sampling sequence, and one per prompt token that is scored.
@@ -42,17 +43,17 @@ struct BatchShape {
   int64_t num_logit_rows = 0;
   int64_t num_bias = 0;
   int64_t num_block_updates = 0;
-  int64_t num_prefix_groups = 0;  // 0, or as many as there may be
+  int64_t num_prefix_groups = 0;  // 0, or the largest possible number
   int64_t num_states = 0;         // 0, or num_seqs
   int64_t num_snapshots = 0;
 };
-// The groups that SharedPrefixFinder finds, and one of all others.
+// The groups that SharedPrefixFinder finds, and one group of all other decodes.
 inline constexpr int64_t kNumPrefixGroups = SharedPrefixFinder::kMaxGroups + 1;
 BatchShape MaxShape(const BatchLimits& limits);
 
-// A uniform step: each sequence has equally many query tokens, the last of which yields a sample.
-// Decodes have one; drafts that are verified have more. Decodes that share prefixes are steps of
-// another kind.
+// A uniform step: each sequence has the same number of query tokens, and the last one yields a
+// sample. Decodes have one query token; the verification of drafts has more. Decodes that share
+// prefixes are steps of another kind.
 struct UniformSize {
   int32_t query_len;
   int32_t num_seqs;
@@ -66,7 +67,7 @@ struct UniformSize {
 };
 
 // Shape of a uniform step padded to this size, with room for the new blocks of every layer group.
-// Two such steps of one size differ in the length of `bias` alone.
+// Two such steps of one size differ only in the length of `bias`.
 BatchShape UniformShape(const BatchLimits& limits, UniformSize size);
 
 // Pointers into one buffer, host or device.
@@ -80,7 +81,7 @@ struct BatchArrays {
   int32_t* logits_indices;          // [num_logit_rows] token of each row of logits
   SamplingRow* sampling;            // [num_logit_rows]
   BlockTableUpdate* block_updates;  // [num_block_updates]
-  // SharedPrefixes, where the shape has groups.
+  // SharedPrefixes, if the shape has groups.
   int32_t* prefix_cu_seqlens_q;  // [num_prefix_groups + 1]
   int32_t* prefix_lens;          // [num_prefix_groups]
   int32_t* prefix_rows;          // [num_prefix_groups]
@@ -88,7 +89,7 @@ struct BatchArrays {
   int32_t* rest_lens;            // [num_seqs]
   StateAccess* states;           // [num_states]
   StateSnapshot* snapshots;      // [num_snapshots]
-  LogitBias* bias;               // [num_bias]; last, so that its length moves no other array
+  LogitBias* bias;               // [num_bias]; it is last, so that its length moves no other array
 };
 
 class BatchLayout {
@@ -110,20 +111,20 @@ struct LogitRows {
 
 struct BatchMetadata {
   BatchShape shape;       // where the arrays lie
-  int uniform_size = -1;  // index of the padded size that the shape is of; -1: not padded
+  int uniform_size = -1;  // index of the shape's padded size; -1: not padded
   int32_t num_seqs = 0;
   int32_t num_tokens = 0;
   int32_t num_decodes = 0;       // sequences 0 .. num_decodes-1 have one token each
   int32_t num_sampled_rows = 0;  // rows [0, num_sampled_rows) sample, the others score
   int32_t num_logit_rows = 0;
-  int64_t num_block_updates = 0;  // that are left in the array
+  int64_t num_block_updates = 0;  // updates that are left in the array
   int32_t num_snapshots = 0;
   bool any_logprobs = false;
   std::vector<LogitRows> logit_rows;  // [num_seqs]
 };
 
-// The counts of a uniform step whose sequences may all be real: what is captured for every step
-// padded to that size.
+// The counts of a uniform step whose sequences may all be real. Such a step is captured for every
+// step padded to that size.
 BatchMetadata FullUniformBatch(const BatchLimits& limits, UniformSize size);
 
 }  // namespace quire

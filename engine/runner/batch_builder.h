@@ -1,5 +1,5 @@
-// BatchBuilder: turns a SchedulerOutput into BatchMetadata; the only place that does. Pure host
-// code, engine thread.
+// BatchBuilder: turns a SchedulerOutput into BatchMetadata; nothing else does. Pure host code,
+// engine thread.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,20 @@ class BatchBuilder {
  public:
   using SendUpdates = absl::FunctionRef<void(absl::Span<const BlockTableUpdate>)>;
 
-  // A uniform step is padded to the least of `uniform_sizes` (ascending, may be empty) of its query
-  // length that holds it.
+  // A uniform step is padded to the least size that holds it, among the `uniform_sizes` (ascending,
+  // may be empty) with its query length.
   BatchBuilder(const BatchLimits& limits, std::vector<UniformSize> uniform_sizes);
 
   const std::vector<UniformSize>& uniform_sizes() const { return uniform_sizes_; }
 
-  // Fills `buffer` (host memory, BatchLayout of MaxShape bytes) and returns the counts that go with
-  // it: those of the real sequences, whatever the padding. Padding reads and writes nothing that
-  // outlives the step: length 0, slot -1, no row, no block.
-  // When a step adds more than BatchLimits::max_block_updates blocks, `send_updates` gets them
-  // ahead of the step, a full array at a time, which is reused when it returns.
-  // Decodes that share prefixes are reordered (shared_prefix.h); logit_rows keeps the output's
-  // order.
+  // Fills `buffer` (host memory, BatchLayout of MaxShape bytes) and returns its counts, which are
+  // the counts of the real sequences, whatever the padding. Padding reads and writes nothing that
+  // outlives the step: length 0, slot -1, no row, no block. When a step adds more than
+  // BatchLimits::max_block_updates blocks, `send_updates` gets them ahead of the step, a full array
+  // at a time, which is reused when it returns. Decodes that share prefixes are reordered
+  // (shared_prefix.h); logit_rows keeps the output's order.
   BatchMetadata Build(const SchedulerOutput& output, void* buffer, SendUpdates send_updates);
-  // A step of padding alone, of uniform_sizes()[index].
+  // A step that has only padding, of size uniform_sizes()[index].
   BatchMetadata BuildPadding(int index, void* buffer) const;
 
  private:

@@ -1,6 +1,6 @@
-// Scales of an 8-bit KV cache for checkpoints that bring none: what the model makes of some tokens
-// at start, kept once in full precision, says how large keys and values of each KV head get. The
-// same model on the same device always gets the same scales. Used once, before serving; engine
+// Scales of an 8-bit KV cache for checkpoints that bring none. At start, the model computes some
+// tokens with a cache in full precision, which shows how large keys and values of each KV head get.
+// The same model on the same device always gets the same scales. Used once, before serving; engine
 // thread.
 #pragma once
 
@@ -16,10 +16,10 @@
 namespace quire {
 
 struct KvCalibration {
-  DType dtype;     // of activations, in which the tokens' keys and values are kept meanwhile
-  DType kv_dtype;  // of the cache to come
+  DType dtype;     // of activations; the tokens' keys and values are kept in it meanwhile
+  DType kv_dtype;  // of the later cache
   int32_t block_size;
-  int64_t num_tokens;  // a step may have
+  int64_t num_tokens;  // that a step may have
 };
 
 // Replaces the scales of every layer's keys and values. `prefill` computes prompts in `dtype`.

@@ -1,7 +1,7 @@
-// ModelRunner: does what the scheduler decided. Submit stages a step's metadata, sends it to the
-// device in one copy and enqueues the step; Wait blocks until its results are on the host. Two
+// ModelRunner: carries out the scheduler's decisions. Submit stages a step's metadata, sends it to
+// the device in one copy and enqueues the step; Wait blocks until its results are on the host. Two
 // steps may be submitted before the first is waited for (lookahead); sampled ids stay on the device
-// meanwhile. All memory is allocated in Create, but for that of graphs that are captured late.
+// meanwhile. Create allocates all memory, except the memory of graphs that are captured late.
 // Engine thread; knows nothing of Sequence or of text.
 #pragma once
 
@@ -40,8 +40,8 @@ class ModelRunner {
  public:
   static constexpr int kMaxInFlight = 2;
 
-  // RESOURCE_EXHAUSTED when the device has no room. The decoder, the arenas, of which the cache's
-  // blocks may still be without memory, and the attention paths must outlive the runner.
+  // RESOURCE_EXHAUSTED when the device has no room. The decoder, the arenas and the attention paths
+  // must outlive the runner. The cache's blocks may still be without memory.
   static absl::StatusOr<std::unique_ptr<ModelRunner>> Create(Backend& backend,
                                                              const AttentionPaths& attention,
                                                              Decoder& decoder, KvArena& kv_arena,
@@ -59,12 +59,13 @@ class ModelRunner {
 
   int num_in_flight() const { return num_in_flight_; }
 
-  // Decoder::expert_counts after the step that Wait has told of last; null where nobody counts, or
-  // before the first. Until the next Submit.
+  // Decoder::expert_counts after the last step that Wait has returned; null if nobody counts, or
+  // before the first step. Valid until the next Submit.
   const int64_t* expert_counts() const { return expert_counts_; }
   int64_t size_bytes() const;  // device memory of metadata, block tables, sampling state
 
-  // Device memory that graphs captured while serving may take. Where it is gone steps run without.
+  // Device memory that graphs captured while serving may take. When it is used up, steps run
+  // without graphs.
   int64_t late_bytes() const { return graphs_.late_bytes(); }
 
   // Device and pinned bytes that Create will allocate, for the memory plan.
@@ -76,7 +77,7 @@ class ModelRunner {
   // logprobs the results owe.
   struct StepBuffers {
     DeviceBuffer metadata;       // BatchLayout, the largest shape
-    StagingArea staging;         // of what goes ahead of the metadata
+    StagingArea staging;         // for pieces sent ahead of the metadata
     DeviceBuffer outputs;        // OutputArrays
     DeviceBuffer expert_counts;  // Decoder::expert_counts
     std::unique_ptr<Event> done;
@@ -84,7 +85,7 @@ class ModelRunner {
     uint64_t step = 0;
     BatchMetadata batch;
   };
-  // What sampling writes, in one buffer on each side.
+  // The outputs of sampling, in one buffer on each side.
   struct OutputArrays {
     int32_t* ids;         // [max_logit_rows]
     float* logprobs;      // [max_logit_rows]
@@ -105,9 +106,9 @@ class ModelRunner {
 
   void ResetNewRows(const SchedulerOutput& output, StepBuffers& buffers);
   void UpdateBlockTables(const BlockTableUpdate* device_updates, int64_t num_updates);
-  // The part that depends on shapes only and reads everything else from device memory.
+  // The part of a step that depends only on shapes and reads everything else from device memory.
   void EnqueueStep(const BatchMetadata& batch);
-  // A whole one of this size, with padding where a step has fewer sequences.
+  // A whole step of this size, with padding if the step has fewer sequences.
   void EnqueueUniform(UniformSize size) { EnqueueStep(FullUniformBatch(config_.limits, size)); }
   void EnqueueSampling(const BatchMetadata& batch);
   void CopyOutputs(StepBuffers& buffers);

@@ -1,5 +1,5 @@
-// Plans of attention where each phase may take a path of its own, and shared prefixes one apart
-// from the rest of their decodes (cascade_plan.h). Engine thread.
+// Attention plans in which each phase may use its own path, and shared prefixes may use another
+// path than the rest of their decodes (cascade_plan.h). Engine thread.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,13 @@
 
 namespace quire {
 
-// Which path computes what; often one for both.
+// The paths of the two phases; often one path for both.
 struct AttentionPaths {
   AttentionBackend* prefill = nullptr;
   AttentionBackend* decode = nullptr;
-  // Prefixes that decodes share, so many at most, are read once, by `prefix`, whose prompts should
-  // be as exact as decodes are; 0: never. Wants geometries that have it (WhyNoCascade).
+  // `prefix` reads prefixes that decodes share once for all of them, at most max_prefix_groups of
+  // them; 0: never. Its prompts should be as exact as decodes are. Needs geometries that allow it
+  // (WhyNoCascade).
   AttentionBackend* prefix = nullptr;
   int64_t max_prefix_groups = 0;
 };

@@ -1,5 +1,6 @@
-// StagingArea: pinned memory of one step, for what travels to the device ahead of the step's
-// metadata. Pieces lie one behind the other, so that none waits for the one before. Engine thread.
+// StagingArea: pinned memory of one step, for data that goes to the device ahead of the step's
+// metadata. Its pieces lie one behind the other, so that no piece waits for the piece before.
+// Engine thread.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,13 @@ class StagingArea {
  public:
   absl::Status Allocate(Device& device, int64_t size_bytes);
 
-  // Before the first piece of a step; what was sent with this area before has arrived.
+  // Call it before the first piece of a step, when everything that this area sent before has
+  // arrived.
   void Reset() { used_bytes_ = 0; }
 
-  // Copies `values` and enqueues their way to the same place of `device_area`, which has this
-  // area's size; returns where they will be. The host waits only for what a full area sent before.
-  // CHECKs that `values` fit the whole area.
+  // Copies `values` and enqueues the copy to the same place of `device_area`, which has this area's
+  // size. Returns their place on the device. The host waits only if the area is full, for the
+  // pieces sent before. CHECKs that `values` fit the whole area.
   template <typename T>
   const T* Send(Stream& stream, absl::Span<const T> values, const DeviceBuffer& device_area) {
     const auto size_bytes = static_cast<int64_t>(values.size() * sizeof(T));

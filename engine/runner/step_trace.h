@@ -1,6 +1,6 @@
-// StepTrace: when the host worked on each of the last steps and when the device did, for
-// `quire-bench timeline`. A ring made before serving; off (a null pointer in EngineConfig) unless a
-// tool owns one. Written by the engine's thread alone; read it when the engine is gone.
+// StepTrace: when the host worked on each of the last steps, and when the device did, for
+// `quire-bench timeline`. It is a ring made before serving; off (a null pointer in EngineConfig)
+// unless a tool owns one. Only the engine's thread writes it; read it when the engine is gone.
 #pragma once
 
 #include <array>
@@ -12,13 +12,13 @@
 namespace quire {
 
 // In the order of a step's life: the scheduler's decision (with the events it brings), metadata,
-// copies and launches, waiting for the device, making true, handing out.
+// copies and launches, waiting for the device, committing the results, handing them out.
 enum class StepStage : uint8_t { kSchedule, kBuild, kSubmit, kWait, kCommit, kDeliver };
 inline constexpr int kNumStepStages = 6;
 
 struct StepTiming {
   struct Span {
-    int64_t begin_ns = 0;  // of the steady clock
+    int64_t begin_ns = 0;  // on the steady clock
     int64_t end_ns = 0;
   };
   bool used = false;
@@ -34,7 +34,7 @@ class StepTrace {
  public:
   explicit StepTrace(size_t num_steps) : ring_(num_steps) {}
 
-  // The entry of a step, emptied if it was an older step's.
+  // The entry of a step, emptied if it belonged to an older step.
   StepTiming& At(uint64_t step) {
     StepTiming& timing = ring_[step % ring_.size()];
     if (!timing.used || timing.step != step) {

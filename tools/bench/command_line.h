@@ -1,5 +1,5 @@
-// What the subcommands' command lines have in common: quire-server's flags beside their own, and
-// one sentence for what is neither.
+// Common parts of the subcommands' command lines: they take quire-server's flags beside their own,
+// and answer any other flag with one sentence.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace quire::bench {
 
-// What `command` does not know is quire-server's; --help says so.
+// A flag that `command` does not know is then quire-server's; --help says so.
 void AcceptServerFlags(CLI::App& command);
-// The settings that the flags left over from `command` stand for. Errors (exit code 64) name the
-// nearest flag of either.
+// The settings for which the flags left over from `command` stand. Errors (exit code 64) name the
+// nearest flag of `command` or quire-server.
 absl::StatusOr<CommandLine> ParseServerFlags(const CLI::App& command);
 
 // An error (exit code 64) naming the nearest flag when something is left over from `command`.
 absl::Status CheckNothingLeft(const CLI::App& command);
 
-// --save-detailed without a file to save that in: an error (exit code 64).
+// An error (exit code 64) for --save-detailed without a file to save to.
 absl::Status CheckSaveDetailed(bool save_detailed, const std::optional<std::string>& json_file);
 
-// A number from min to max; refuses what is not a number, NaN included.
+// A number from min to max; refuses any other text, and NaN.
 CLI::Validator RealFrom(double min, double max);
 // A whole number from 0 to 2^63 - 1: CLI11 would take -1 for 2^64 - 1.
 CLI::Validator SeedNumber();

@@ -1,4 +1,5 @@
-// The subcommands of `quire-bench`; each adds its flags and returns what runs it (exit code).
+// The subcommands of `quire-bench`. Each adds its flags and returns the function that runs it,
+// whose result is the exit code.
 #pragma once
 
 #include <functional>

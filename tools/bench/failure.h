@@ -8,7 +8,8 @@
 
 namespace quire::bench {
 
-// As quire-server's codes (server/base/exit_code.h), and the shells' for an interrupted program.
+// The codes of quire-server (server/base/exit_code.h), and the shells' code for an interrupted
+// program.
 inline constexpr int kFailed = 1;  // some requests failed
 inline constexpr int kUsage = 64;
 inline constexpr int kNoInput = 66;  // files of a model or of results are missing or wrong

@@ -1,5 +1,5 @@
-// JSON that somebody else wrote: its members without trust in their types; and files of lines. Any
-// thread.
+// Reads the members of JSON that somebody else wrote, without trust in their types. Reads files of
+// lines. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ std::string TextAt(const nlohmann::ordered_json& json, const std::string& key);
 
 // Null for none.
 nlohmann::ordered_json OrNull(const std::optional<double>& value);
-// In one line, or in several with an `indent`; what is no UTF-8 is replaced.
+// In one line, or in several with an `indent`. Bytes that are not UTF-8 are replaced.
 std::string LineOf(const nlohmann::ordered_json& json, int indent = -1);
 
-// Calls take(line, number) for each line of the file that has more than spaces; it says what is
-// wrong with the line, or nothing. The error (exit code 64) names `flag`, file and line.
+// Calls take(line, number) for each line of the file that has more than spaces. `take` returns what
+// is wrong with the line, or nothing. The error (exit code 64) names `flag`, file and line.
 absl::Status ReadLines(
     const std::string& flag, const std::string& path,
     const std::function<std::string(const std::string& line, int64_t number)>& take);

@@ -1,5 +1,5 @@
-// ResultFile: a file of results that is either written whole or not at all, and whose path is known
-// to be writable before anything is measured. One thread.
+// ResultFile: a file of results that is written either whole or not at all. Its path is known to be
+// writable before a measurement begins. One thread.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace quire::bench {
 
-// Removes what Write has not put in place.
+// Removes a file that Write has not put in place.
 class ResultFile {
  public:
-  // Makes an empty file beside `path`, which is left as it is until Write. `flag` is what the error
-  // (exit code 64) calls it. A path that is no regular file, as /dev/stdout (or "-"), is written
+  // Makes an empty file beside `path`, which is left as it is until Write. The error (exit code 64)
+  // names it by `flag`. A path that is no regular file, such as /dev/stdout (or "-"), is written
   // directly.
   static absl::StatusOr<std::unique_ptr<ResultFile>> Open(const std::string& flag,
                                                           const std::string& path);
-  // Puts a file with this text in the place of `path`; once. The error (exit code 69) says why not:
-  // then an earlier file is still there.
+  // Puts a file with this text in the place of `path`. Call it once. If it fails, the error (exit
+  // code 69) says why, and an earlier file is still there.
   absl::Status Write(const std::string& text);
 
  private:
@@ -29,7 +29,7 @@ class ResultFile {
   absl::Status Error(int error_number) const;
 
   std::string path_;                    // symbolic links resolved
-  std::string part_path_;               // empty: path_ is written directly, or is written
+  std::string part_path_;               // empty: path_ is written directly, or is already written
   std::optional<ExitCleanup> removal_;  // of part_path_
 };
 
@@ -37,7 +37,7 @@ class ResultFile {
 absl::StatusOr<std::unique_ptr<ResultFile>> OpenResultFile(const std::string& flag,
                                                            const std::optional<std::string>& path);
 
-// The results as JSON into such a file; nothing where it is null.
+// Writes the results as JSON to such a file; does nothing if it is null.
 absl::Status WriteJson(const nlohmann::ordered_json& json, ResultFile* file);
 
 }  // namespace quire::bench

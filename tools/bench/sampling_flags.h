@@ -1,5 +1,5 @@
-// How a benchmark's tokens are drawn: flags, what they mean in words and in JSON, and a request's
-// parameters. Plain values.
+// How a benchmark's tokens are drawn: the flags, their meaning in words and in JSON, and a
+// request's parameters. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class App;
 
 namespace quire::bench {
 
-// All of them are sent, so that no default of the model takes part in a measurement.
+// A request carries all of them, so that no default of the model affects a measurement.
 struct SamplingFlags {
   float temperature = 0;  // greedy
   float top_p = 1;

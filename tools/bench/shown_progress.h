@@ -1,4 +1,4 @@
-// A Progress that is shown on standard error while this lives; standard output stays clean.
+// A Progress that is shown on standard error while this object lives; standard output stays clean.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace quire::bench {
 
-// Where standard error is no terminal.
+// If standard error is no terminal.
 inline void PrintProgressLine(const std::string& line) {
   std::fprintf(stderr, "quire-bench: %s\n", line.c_str());
 }

@@ -15,7 +15,8 @@ class Distribution {
 
   size_t count() const { return sorted_.size(); }
   double Mean() const;
-  // Of the samples as a whole, not of a population that they were drawn from (numpy's default).
+  // The deviation of the samples as a whole, not of a population from which they were drawn
+  // (numpy's default).
   double StandardDeviation() const;
   // By linear interpolation between closest ranks (numpy's default).
   double Percentile(double percent) const;

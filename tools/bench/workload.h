@@ -1,5 +1,5 @@
-// What a benchmark asks for: prompts of random token ids with lengths that are fixed or read from a
-// file, the same for every run with the same seed.
+// The requests of a benchmark: prompts of random token ids, with lengths that are fixed or read
+// from a file. Every run with the same seed has the same ones.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ class App;
 
 namespace quire::bench {
 
-// Of a prompt or an answer, in tokens.
+// Lengths of a prompt and its answer, in tokens.
 inline constexpr int64_t kMaxLength = int64_t{1} << 24;
 
 struct WorkloadFlags {
   int64_t num_prompts = 64;
   int64_t input_len = 128;
   int64_t output_len = 64;
-  double range_ratio = 0;         // lengths are uniform within this share of these, more or less
+  double range_ratio = 0;         // lengths are uniform within 1 - this and 1 + this times these
   int64_t shared_prefix_len = 0;  // leading tokens that all prompts have in common
   std::string file = {};          // JSON lines of {"input_len", "output_len"}; replaces the lengths
   uint64_t seed = 0;
@@ -33,18 +33,18 @@ struct ChatMessage {
   std::string content;
 };
 
-// A request, whose prompt is one of three.
+// A request, which has one of three kinds of prompt.
 struct WorkItem {
   std::vector<int32_t> prompt = {};
   std::string text = {};
-  std::vector<ChatMessage> messages = {};  // for servers that take them
+  std::vector<ChatMessage> messages = {};  // for servers that take messages
   int64_t output_len = 0;                  // at most
   std::vector<std::string> stop = {};
-  // Whether it is the next turn of the item before it: sent once that one's answer has ended, and
-  // its prompt comes after that one's prompt and answer.
+  // Whether it is the next turn of the item before it. Then it is sent once the earlier answer has
+  // ended, and its prompt comes after the earlier prompt and answer.
   bool continues = false;
-  // Where the workload says when it is sent: seconds from the beginning, or of a later turn from
-  // the end of the answer before it.
+  // Set if the workload says when the request is sent: seconds from the beginning, or, for a later
+  // turn, from the end of the answer before it.
   double due_seconds = 0;
 };
 

@@ -1,4 +1,4 @@
-// Completion scripts for shells, from the declarations that --help is made of. Pure; any thread.
+// Completion scripts for shells, made from the same declarations as --help. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace quire::cli {
 const std::vector<std::string>& CompletionShells();
 
 // The script for one of CompletionShells(); empty for any other. It completes the commands of
-// `app`, their flags, and files after flags of type FILE. How a shell loads it, the script's first
-// lines say.
+// `app`, their flags, and files after flags of type FILE. The script's first lines say how a shell
+// loads it.
 std::string CompletionScript(const CLI::App& app, const std::string& shell);
 
 }  // namespace quire::cli

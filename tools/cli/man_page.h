@@ -1,4 +1,4 @@
-// A man page from the declarations that --help is made of. Any thread.
+// A man page, made from the same declarations as --help. Any thread.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ class App;
 
 namespace quire::cli {
 
-// roff with the man macros. The date in its foot is SOURCE_DATE_EPOCH's where that is set, so that
-// packages can be made twice with the same bytes, else today's.
+// roff with the man macros. If SOURCE_DATE_EPOCH is set, the date in the page's foot comes from it,
+// so that a package that is made twice has the same bytes. Otherwise it is today's date.
 std::string ManPage(const CLI::App& app, const ProgramText& text);
 
 // Adds the hidden flag --help-man, which prints the page and ends the parse as --help does. `app`

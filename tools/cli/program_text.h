@@ -1,5 +1,5 @@
-// What a program says about itself beside its commands and flags. --help and the man page print the
-// same words. Plain values.
+// The text of a program about itself, beside its commands and flags. --help and the man page print
+// the same words. Plain values.
 #pragma once
 
 #include <string>

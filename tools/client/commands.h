@@ -1,5 +1,5 @@
-// The subcommands of `quire`. Each adds its flags to the command line and returns what runs it; the
-// result is the process's exit code.
+// The subcommands of `quire`. Each adds its flags to the command line and returns the function that
+// runs it, whose result is the process's exit code.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// The channel of gRPC's library to a server, with what a client shows of itself (credentials.h).
-// gRPC's headers stay behind this one and inference_client.h. Main thread.
+// The gRPC library's channel to a server, with the client's credentials (credentials.h). Only the
+// sources behind this header and inference_client.h include gRPC's headers. Main thread.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The calls of a Quire server, over gRPC. gRPC's headers stay behind this one: each source that
-// includes them takes ten seconds to compile.
+// The calls of a Quire server, over gRPC. Only the source behind this header includes gRPC's
+// headers: each source that includes them takes ten seconds to compile.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class CancellableCall {
   CancellableCall(const CancellableCall&) = delete;
   CancellableCall& operator=(const CancellableCall&) = delete;
 
-  // Ends the call with CANCELLED, soon. Any thread; before the call, it then ends at once.
+  // Ends the call with CANCELLED, soon. A call that begins later ends at once. Any thread.
   void Cancel();
 
  private:
@@ -30,14 +30,14 @@ class CancellableCall {
   const std::unique_ptr<Context> context_;
 };
 
-// What a health check was told: "SERVING", "NOT_SERVING", ...
+// The answer to a health check: "SERVING", "NOT_SERVING", ...
 struct Health {
   bool serving = false;
   std::string answer;
 };
 
-// Statuses have the codes of gRPC, which are those of absl::Status, and what the server or gRPC
-// said (failure.h makes a sentence of it). Calls block; one thread at a time.
+// Statuses have gRPC's codes, which are also absl::Status's codes, and the message of the server or
+// of gRPC (failure.h makes a sentence of it). Calls block; one thread at a time.
 class InferenceClient {
  public:
   // `target` is HOST:PORT, after https:// for TLS. Calls carry the key of QUIRE_API_KEY, if there
@@ -47,7 +47,7 @@ class InferenceClient {
   InferenceClient(const InferenceClient&) = delete;
   InferenceClient& operator=(const InferenceClient&) = delete;
 
-  // Gives each response to `on_response` as it comes; the status of the whole call.
+  // Gives each response to `on_response` as it comes. Returns the status of the whole call.
   absl::Status Generate(const v1::GenerateRequest& request, CancellableCall& call,
                         absl::FunctionRef<void(const v1::GenerateResponse&)> on_response);
 
@@ -61,8 +61,8 @@ class InferenceClient {
   absl::StatusOr<v1::FlushPrefixCacheResponse> FlushPrefixCache();
 
   // grpc.health.v1.Health/Check of `service`; empty asks for the whole server. With
-  // `wait_for_ready` the call waits for a connection until the timeout; else it fails at once when
-  // there is none. (Retrying calls that fail at once is slow: between calls nobody drives the
+  // `wait_for_ready` the call waits for a connection until the timeout; otherwise it fails at once
+  // if there is none. (Retrying calls that fail at once is slow: between calls nobody drives the
   // channel.)
   absl::StatusOr<Health> CheckHealth(const std::string& service, double timeout_seconds,
                                      bool wait_for_ready);

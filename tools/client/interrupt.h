@@ -9,8 +9,8 @@
 namespace quire::client {
 
 // While one lives, SIGINT does not end the process but runs `on_interrupt` on a thread of this
-// object (so it may do what a signal handler may not). One at a time in a process; afterwards
-// SIGINT does again what it did before. Main thread.
+// object (so `on_interrupt` may do things that a signal handler may not). One at a time in a
+// process; afterwards SIGINT does again what it did before. Main thread.
 class InterruptGuard {
  public:
   explicit InterruptGuard(std::function<void()> on_interrupt);

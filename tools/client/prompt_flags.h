@@ -1,5 +1,5 @@
-// What `quire generate` is to continue or answer: one of several flags, or standard input. Main
-// thread.
+// The prompt of `quire generate`, a text to continue or a message to answer: from one of several
+// flags, or from standard input. Main thread.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@ void AddPromptFlags(CLI::App& command, PromptFlags* flags);
 // INVALID_ARGUMENT names two flags that contradict each other, or a flag and the one that it needs.
 absl::Status CheckPromptFlags(const PromptFlags& flags);
 
-// Fills the prompt of `request` after CheckPromptFlags. Reads standard input when no flag gives a
-// prompt; says so on standard error if that is a terminal. INVALID_ARGUMENT says what is wrong.
+// Fills the prompt of `request` after CheckPromptFlags. If no flag gives a prompt, it reads
+// standard input, and says so on standard error if the input is a terminal. INVALID_ARGUMENT says
+// what is wrong.
 absl::Status ApplyPromptFlags(const PromptFlags& flags, v1::GenerateRequest* request);
 
 // All of standard input. On a terminal it says first that it waits for `what` and how to end it,

@@ -34,10 +34,10 @@ struct RequestFlags {
 // Flags that make sense for every request of a conversation.
 void AddRequestFlags(CLI::App& command, RequestFlags* flags);
 
-// Those that make sense for one request alone.
+// Flags that make sense only for a single request.
 void AddSingleRequestFlags(CLI::App& command, RequestFlags* flags);
 
-// Fills all but the prompt. The string is empty, or says which flag is malformed.
+// Fills every field except the prompt. The string is empty, or says which flag is malformed.
 std::string ApplyRequestFlags(const RequestFlags& flags, v1::GenerateRequest* request);
 
 }  // namespace quire::client

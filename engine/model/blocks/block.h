@@ -1,6 +1,6 @@
-// What the blocks of a decoder have in common: a block is a layer's attention, its MLP or what else
+// Common parts of a decoder's blocks. A block is a layer's attention, its MLP, or another part that
 // adds to the hidden state. Its file has its weights and the tensors that make them, its
-// activations, and what it enqueues. Engine thread.
+// activations, and the operations that it enqueues. Engine thread.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct DecoderLimits {
 };
 
 struct BlockContext {
-  Ops* ops;  // null where only sizes are wanted
+  Ops* ops;  // null if only sizes are wanted
   const ModelConfig* config;
   DType dtype;  // of activations
   DecoderLimits limits;
 };
 
-// A factor as models have it that are computed in this dtype.
+// A factor as a model that is computed in this dtype has it.
 inline float Rounded(float value, DType dtype) {
   return dtype == DType::kBF16  ? static_cast<float>(BFloat16(value))
          : dtype == DType::kF16 ? static_cast<float>(Float16(value))

@@ -1,5 +1,5 @@
-// GatedDeltaNet (AttentionKind::kGatedDelta): a mixer that keeps a state of each sequence, as large
-// for long ones as for short ones, in place of keys and values.
+// GatedDeltaNet (AttentionKind::kGatedDelta): a mixer that keeps a state of each sequence in place
+// of keys and values. The state has the same size for long and short sequences.
 #pragma once
 
 #include "engine/model/blocks/block.h"
@@ -25,7 +25,8 @@ struct GatedDeltaWeights {
 void PlanWeights(const ModelConfig& config, const GatedDeltaShape& shape,
                  GatedDeltaWeights* weights, ModulePlanner& planner);
 
-// What such a layer keeps of each sequence, with activations and recurrent states of these dtypes.
+// The state that such a layer keeps of each sequence, with activations and recurrent states of
+// these dtypes.
 StateSpec GatedDeltaStateSpec(const GatedDeltaShape& shape, DType dtype, DType state_dtype);
 
 class GatedDeltaNet {
@@ -35,9 +36,10 @@ class GatedDeltaNet {
   // Takes the activations' memory.
   void Carve(MemoryCarver* carver);
 
-  // Of x, normed, [num_tokens, hidden_size] in the activations' dtype, and `qkvz_x`, the same as
-  // weights.qkvz reads it: what the tokens find, [num_tokens, num_v_heads * v_head_dim], until the
-  // next call. The sequences' states move on by these tokens.
+  // Computes the tokens' results, [num_tokens, num_v_heads * v_head_dim], valid until the next
+  // call, and advances the sequences' states by these tokens. `x` is normed, [num_tokens,
+  // hidden_size] in the activations' dtype; `qkvz_x` is the same in the form that weights.qkvz
+  // reads.
   Tensor Run(Stream& stream, const GatedDeltaWeights& weights, const GatedDeltaShape& shape,
              const Tensor& x, const Tensor& qkvz_x, const StateView& state,
              const StateBatch& batch) const;
@@ -50,7 +52,7 @@ class GatedDeltaNet {
 
  private:
   BlockContext context_;
-  // Each has room for max_num_batched_tokens rows of the layer where such a row is longest.
+  // Each has room for max_num_batched_tokens rows of the layer with the longest such row.
   Tensor qkvz_;
   Tensor ba_;
   Tensor conv_;

@@ -17,7 +17,7 @@ struct GatedMlpWeights {
 
 void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GatedMlpWeights* weights,
                  ModulePlanner& planner);
-// The same of modules whose names begin with `prefix` ("mlp."), so wide.
+// The same for modules whose names begin with `prefix` ("mlp."), of this width.
 void PlanWeights(const ModelConfig& config, absl::string_view prefix, int64_t intermediate_size,
                  GatedMlpWeights* weights, ModulePlanner& planner);
 

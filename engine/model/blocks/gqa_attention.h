@@ -14,13 +14,13 @@
 namespace quire {
 
 struct GqaWeights {
-  // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size], without the rows of v where values
-  // are keys, and without those of k and v in a layer that reads another's; with gates each query
-  // head has as many rows of its gate behind its own.
+  // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]. There are no rows of v if values
+  // are keys, and no rows of k and v in a layer that reads another layer's cache. With gates, each
+  // query head's rows are followed by as many rows of its gate.
   LinearWeight qkv;
   Tensor qkv_bias;  // as many, or empty
   Tensor q_norm;    // [head_dim], or of all heads [num_q_heads * head_dim], or empty
-  Tensor k_norm;    // the same of keys
+  Tensor k_norm;    // the same for keys
   Tensor sinks;     // [num_q_heads] float32, or empty
   Tensor k_scales;  // [num_kv_heads] of an 8-bit cache
   Tensor v_scales;  // [num_kv_heads]
@@ -31,10 +31,11 @@ struct GqaWeights {
 void PlanWeights(const ModelConfig& config, const GqaConfig& layer, GqaWeights* weights,
                  ModulePlanner& planner);
 
-// What such a layer keeps of each token, in this dtype: no heads if it reads another layer's.
+// The shape of what such a layer keeps of each token, in this dtype: no heads if it reads another
+// layer's cache.
 KvSpec GqaKvSpec(const GqaConfig& layer, DType kv_dtype);
 
-// The layer's cache with what its elements are multiplied by.
+// The layer's cache with the scales that multiply its elements.
 KvCacheView Scaled(KvCacheView kv_cache, const GqaWeights& weights);
 
 class GqaAttention {
@@ -45,23 +46,23 @@ class GqaAttention {
   void Carve(MemoryCarver* carver);
   absl::Status UploadTables(Device& device, Stream& stream);
 
-  // Where a step's tokens stand and where the layer keeps them.
+  // The positions of a step's tokens, and the slots in which the layer keeps them.
   struct Places {
     const int64_t* positions;     // [num_tokens]
     const int64_t* slot_mapping;  // [num_tokens]
     KvCacheView kv_cache;
   };
 
-  // Of x ([num_tokens, hidden_size], normed): the cache gets rotated keys and values, unless the
-  // layer reads another's. Returns the rotated queries, [num_tokens, num_q_heads, head_dim], until
-  // the next call.
+  // Computes queries, keys and values of x ([num_tokens, hidden_size], normed). The cache gets the
+  // rotated keys and the values, unless the layer reads another layer's cache. Returns the rotated
+  // queries, [num_tokens, num_q_heads, head_dim], valid until the next call.
   Tensor StoreKeysAndValues(Stream& stream, const GqaWeights& weights, const GqaConfig& layer,
                             const Tensor& x, const Places& places) const;
-  // What the queries find, [num_tokens, num_q_heads * head_dim], until the next call. Times their
-  // gates, if the layer has those.
+  // Attention's results for the queries, [num_tokens, num_q_heads * head_dim], valid until the next
+  // call. They are multiplied by the gates, if the layer has gates.
   Tensor Attend(Stream& stream, const AttentionPlan& plan, const GqaWeights& weights,
                 const GqaConfig& layer, const Tensor& q, const KvCacheView& kv_cache) const;
-  // These rows of what Attend has returned, where the queries were.
+  // These rows of Attend's result, in the place where the queries were.
   Tensor KeepRows(Stream& stream, const Tensor& attended, const int32_t* indices,
                   int64_t num_rows) const;
   // out = o(attended), [num_rows, hidden_size].
@@ -77,10 +78,10 @@ class GqaAttention {
   QkvHeads HeadsIn(const GqaWeights& weights, const GqaConfig& layer) const;
 
   BlockContext context_;
-  // Of each of config->ropes, in float32.
+  // One for each of config->ropes, in float32.
   std::vector<Tensor> cos_sin_;       // [max_model_len, rotary_dim]
   std::vector<Tensor> query_scales_;  // [max_model_len], or empty
-  // Each has room for max_num_batched_tokens rows of the layer where such a row is longest; a layer
+  // Each has room for max_num_batched_tokens rows of the layer with the longest such row; a layer
   // has its own rows.
   Tensor qkv_;
   Tensor q_;

@@ -1,5 +1,6 @@
-// RoutedMlp (MlpKind::kRouted): a router chooses some of many experts for each token, gated MLPs
-// whose results are added by its weights; perhaps beside an expert that all tokens have.
+// RoutedMlp (MlpKind::kRouted): a router chooses some of many experts for each token. Experts are
+// gated MLPs; their results are added, weighted by the router. There may be another expert that all
+// tokens have.
 #pragma once
 
 #include "engine/model/blocks/block.h"
@@ -18,13 +19,13 @@ struct RoutedMlpWeights {
   Tensor gate_up_bias;     // [num_experts * 2 * intermediate_size] or empty
   LinearWeight down;       // num_experts of [hidden_size, intermediate_size]
   Tensor down_bias;        // [num_experts * hidden_size] or empty
-  GatedMlpWeights shared;  // set where there is a shared expert
+  GatedMlpWeights shared;  // set if there is a shared expert
 };
 
 void PlanWeights(const ModelConfig& config, const RoutedMlpConfig& layer, RoutedMlpWeights* weights,
                  ModulePlanner& planner);
 
-// RouteArgs' of a layer; empty where nobody counts.
+// The counts in a layer's RouteArgs; empty if nobody counts.
 struct ExpertCounts {
   Tensor counts;
   const int64_t* slots = nullptr;
@@ -39,11 +40,11 @@ class RoutedMlp {
   // Takes the activations' memory.
   void Carve(MemoryCarver* carver);
 
-  // What the MLP reads, normed.
+  // The inputs of the MLP, normed.
   struct Input {
     Tensor router_rows;  // [num_tokens, hidden_size]
     Tensor rows;         // for the experts: the same, or another norm's
-    Tensor shared_rows;  // for the shared expert, where there is one: the same, or Float8Rows
+    Tensor shared_rows;  // for the shared expert, if there is one: the same, or Float8Rows
     ExpertCounts counts = {};
   };
   // out = MLP(x), [num_tokens, hidden_size]; x may be out.
@@ -55,7 +56,7 @@ class RoutedMlp {
 
   BlockContext context_;
   const GatedMlp& shared_;
-  // Each has room for max_num_batched_tokens tokens of the layer where a token takes most.
+  // Each has room for max_num_batched_tokens tokens of the layer in which a token takes most.
   Tensor logits_;   // float32, one of a token for each row of the router
   Tensor experts_;  // of Routing; top_k of a token
   Tensor weights_;

@@ -1,6 +1,6 @@
-// SideExperts (MlpKind::kGatedAndRouted): what Gemma 4's experts beside a gated MLP have of their
-// own: norms of the hidden state for the router and for the experts, and norms of both results,
-// whose sum the layer adds.
+// SideExperts (MlpKind::kGatedAndRouted): the additional parts of Gemma 4's experts beside a gated
+// MLP: norms of the hidden state for the router and for the experts, and norms of both results. The
+// layer adds the sum of the results.
 #pragma once
 
 #include "engine/model/blocks/block.h"

@@ -1,4 +1,4 @@
-// What Gemma 4's layers have of their own: heads and values of the layers without a window, caches
+// The special parts of Gemma 4's layers: heads and values of the layers without a window, caches
 // that the last layers share, and inputs of each layer. Plain function; any thread.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace quire {
 
 // Needs model->layers with their windows, and model->vocab_size. Reads head sizes as transformers
 // writes them since v5 (per_layer_config) and as published files have them (global_head_dim,
-// num_global_key_value_heads). What does not fit together is recorded in the reader's status.
+// num_global_key_value_heads). The reader's status records values that do not fit together.
 void ReadGemma4Layers(JsonReader& config, const ModelFamily& family, ModelConfig* model);
 
 }  // namespace quire

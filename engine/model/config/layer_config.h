@@ -1,4 +1,4 @@
-// LayerConfig: what one layer of a model is. Plain values; any thread.
+// LayerConfig: the description of one layer of a model. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,32 @@
 
 namespace quire {
 
-// What a layer's attention and its MLP are; the code of each kind is a file in blocks/.
+// The kinds of a layer's attention and of its MLP; the code of each kind is a file in blocks/.
 enum class AttentionKind : uint8_t { kGqa, kGatedDelta };
 enum class MlpKind : uint8_t {
   kGated,
   kRouted,
-  kGatedAndRouted,  // both, of the same hidden state, each with norms of its own
+  kGatedAndRouted,  // both, on the same hidden state, each with its own norms
 };
 
-// Of AttentionKind::kGqa.
+// For AttentionKind::kGqa.
 struct GqaConfig {
   int32_t num_q_heads = 0;  // a multiple of num_kv_heads
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
   int64_t sliding_window = 0;  // 0 = full attention
-  int32_t rope = 0;  // index in ModelConfig::ropes; -1: no positions but the tokens' order
-  // An earlier layer with the same heads and the same window: this one stores no keys and values,
-  // and reads that one's.
+  int32_t rope = 0;  // index in ModelConfig::ropes; -1: no positions except the tokens' order
+  // An earlier layer with the same heads and the same window. This layer stores no keys and values,
+  // and reads the earlier layer's.
   std::optional<int32_t> kv_sharing_target = {};
-  // Each query head has a gate as long behind it, whose sigmoid multiplies what it finds.
+  // Each query head has a gate of the same length behind it, whose sigmoid multiplies the head's
+  // result.
   bool output_gate = false;
-  // There is no v_proj: values are what k_proj makes, before the norm and the rotation of keys.
+  // There is no v_proj: values are k_proj's output, before the norm and the rotation of keys.
   bool value_is_key = false;
 };
 
-// Experts, of which each token has some, and perhaps one that all have.
+// Experts: each token has some of them, and there may be one that all tokens have.
 struct RoutedMlpConfig {
   RouterRule router;
   bool router_bias = false;              // added to the logits

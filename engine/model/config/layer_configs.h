@@ -17,8 +17,8 @@ inline constexpr int64_t kMaxLayers = 1024;
 inline constexpr int64_t kMaxHeads = 4096;
 inline constexpr int64_t kMaxHeadDim = 1024;
 
-// Makes model->layers; needs model->hidden_size. Layers that have rotary positions have the first
-// of ModelConfig::ropes. What does not fit together is recorded in the reader's status.
+// Makes model->layers; needs model->hidden_size. Layers with rotary positions have the first of
+// ModelConfig::ropes. The reader's status records values that do not fit together.
 void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model);
 
 }  // namespace quire

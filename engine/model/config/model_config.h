@@ -1,5 +1,5 @@
-// ModelConfig: what a Hugging Face config.json says about a decoder, in our terms and with the
-// family's defaults filled in. Parsed once at start; plain values.
+// ModelConfig: the description of a decoder from a Hugging Face config.json, in our terms and with
+// the family's defaults filled in. Parsed once at start; plain values.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ enum class RopeType : uint8_t {
   kLlama3,
   kYarn,
   kLongRope,
-  kProportional,  // some of a head's pairs, each turned as if all were
+  kProportional,  // some of a head's pairs are turned, each as if all were turned
 };
 
 struct RopeConfig {
@@ -43,54 +43,55 @@ struct RopeConfig {
   bool truncate = true;
   std::vector<double> short_factor;  // longrope: [rotary_dim / 2]
   std::vector<double> long_factor;
-  // Elements of a head that are rotated, in pairs as in StoreHeadsArgs.
+  // The number of elements of a head that are rotated, in pairs as in StoreHeadsArgs.
   int32_t rotary_dim = 0;
   int32_t pair_distance = 0;
-  // Rotated queries at position p are multiplied by 1 + beta ln(1 + floor(p / original)), which
-  // original_max_position_embeddings is.
+  // Rotated queries at position p are multiplied by 1 + beta ln(1 + floor(p / original)), where
+  // `original` is original_max_position_embeddings.
   double query_scale_beta = 0;
 
   bool operator==(const RopeConfig&) const = default;
 };
 
-// Where a layer's norms stand.
+// The places of a layer's norms.
 enum class BlockOrder : uint8_t {
   kPreNorm,   // before attention and before the MLP
   kSandwich,  // also behind each, before its output is added
   kPostNorm,  // only behind each: attention and the MLP read the hidden state as it is
-  kParallel,  // before both, which read the same and whose outputs are added
+  kParallel,  // before both; both read the same, and their outputs are added
 };
 
-// How a checkpoint calls the norms of BlockOrder::kSandwich, and the modules of MlpKind::kRouted.
+// The names in a checkpoint for the norms of BlockOrder::kSandwich, and for the modules of
+// MlpKind::kRouted.
 enum class SandwichNames : uint8_t { kGemma, kGlm };
 enum class ExpertNames : uint8_t { kQwen, kMixtral, kGlm, kGptOss, kGemma };
 
-// What of q and of k is normed before they are rotated.
+// How q and k are normed before they are rotated.
 enum class HeadNorm : uint8_t {
   kNone,
   kHead,  // each head
   kRow,   // all heads of a token as one vector
 };
 
-// What the norms between blocks are.
+// The kind of the norms between blocks.
 enum class NormKind : uint8_t {
   kRms,
   kRmsPlusOne,  // times the checkpoint's weight plus one
-  kLayer,       // of what is less its mean; without a bias
+  kLayer,       // LayerNorm: the mean is subtracted first; without a bias
 };
 
-// What a layer is told of a token beside the hidden state: from an embedding of its own, and from a
+// A layer's input for a token beside the hidden state: from the layer's own embedding, and from a
 // projection of the model's embedding.
 struct PerLayerInputConfig {
   int64_t vocab_size = 0;
   int64_t size = 0;  // elements of a token in each layer; 0: there are none
 };
 
-// What the weights of linear modules become while they are loaded, where the checkpoint has them as
-// floats. The head stays as it is.
+// The form that the weights of linear modules get while they are loaded, if the checkpoint has them
+// as floats. The head stays as it is.
 enum class LoadQuantization : uint8_t {
   kNone,
-  kFloat8,  // e4m3, a scale for each row's 128 columns; with activations in e4m3 where they may be
+  kFloat8,  // e4m3, a scale for each row's 128 columns; activations in e4m3, too, if possible
 };
 
 struct ModelConfig {
@@ -104,7 +105,7 @@ struct ModelConfig {
   bool o_bias = false;
   bool mlp_bias = false;
   HeadNorm qk_norm = HeadNorm::kNone;
-  bool v_norm = false;  // of each head, without a weight
+  bool v_norm = false;  // norm of each head's values, without a weight
   BlockOrder block_order = BlockOrder::kPreNorm;
   SandwichNames sandwich_names = SandwichNames::kGemma;
   ExpertNames expert_names = ExpertNames::kQwen;
@@ -114,11 +115,11 @@ struct ModelConfig {
   // The family's checkpoints have q, k and v in one tensor, gate and up in another. Checkpoints of
   // the other form are loaded, too.
   bool fused_checkpoint = false;
-  bool shared_mlp = false;               // MLPs are called what they are beside experts, shared_mlp
+  bool shared_mlp = false;               // MLPs are named shared_mlp, as they are beside experts
   bool positions_are_stretched = false;  // max_position_embeddings is after rope scaling
   float embedding_scale = 1;             // rounded to the activations' dtype before it is used
   float attention_scale = 0;             // multiplies q.k
-  float residual_scale = 1;              // multiplies what attention and the MLP add
+  float residual_scale = 1;              // multiplies the outputs of attention and the MLP
   float logit_scale = 1;
   float attention_soft_cap = 0;  // 0 = off
   bool attention_sinks = false;  // a learned logit of each query head that has no value
@@ -126,22 +127,22 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 0;
   std::vector<LayerConfig> layers;
-  int64_t num_draft_layers = 0;  // of the checkpoint behind them, which are left unread
-  // What layers name by its index. The first one, of the layers without a window, also says how
-  // long sequences may be.
+  int64_t num_draft_layers = 0;  // layers behind these in the checkpoint, which are not read
+  // Layers name one of these by its index. The first one belongs to the layers without a window,
+  // and also says how long sequences may be.
   std::vector<RopeConfig> ropes;
-  DType dtype = DType::kBF16;          // of the checkpoint: config.json's, else its weights'
+  DType dtype = DType::kBF16;          // of the checkpoint: config.json's, else its weights' dtype
   std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
   std::optional<TokenId> bos_token_id;
   QuantizationConfig quantization;  // of the checkpoint's linear modules
-  DType state_dtype = DType::kF32;  // of recurrent states, where layers keep some
+  DType state_dtype = DType::kF32;  // of recurrent states, if layers keep some
   LoadQuantization load_quantization = LoadQuantization::kNone;  // never config.json's
 };
 
 // Whether some layer keeps a state of each sequence.
 bool HasState(const ModelConfig& config);
 
-// How many experts each layer has, 0 where it has none; and the most of them.
+// How many experts each layer has, 0 if it has none; and the largest of these numbers.
 std::vector<int32_t> NumExperts(const ModelConfig& config);
 int32_t MostExperts(const ModelConfig& config);
 
@@ -149,15 +150,15 @@ int32_t MostExperts(const ModelConfig& config);
 int32_t MaxHeadDim(const ModelConfig& config);
 
 // Reads <folder>/config.json, transformers v4 and v5 forms. NOT_FOUND when there is no such folder
-// or file; INVALID_ARGUMENT naming the key for values out of range; UNIMPLEMENTED naming the
-// architecture and those that are supported.
+// or file. INVALID_ARGUMENT, naming the key, for values out of range. UNIMPLEMENTED, naming the
+// architecture and the supported ones.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder);
-// The same from the text of a config.json alone; where that names no dtype, it is float32.
+// The same only from the text of a config.json; if the text names no dtype, the dtype is float32.
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
 
-// The longest sequence the model is made for: max_position_embeddings, stretched by the factor of
-// linear, dynamic and yarn rope (for yarn from original_max_position_embeddings), as vLLM derives
-// it.
+// The longest sequence for which the model is made: max_position_embeddings, stretched by the
+// factor of linear, dynamic and yarn rope (for yarn from original_max_position_embeddings), as vLLM
+// derives it.
 int64_t MaxSequenceLength(const ModelConfig& config);
 
 }  // namespace quire

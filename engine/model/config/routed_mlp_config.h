@@ -13,8 +13,8 @@ namespace quire {
 // A mixture of one expert would be a plain MLP. No published model has one.
 inline constexpr int64_t kMinExperts = 2;
 
-// Makes those layers MlpKind::kRouted that are, of a family with experts; needs model->layers. What
-// does not fit together is recorded in the reader's status.
+// In a family with experts, sets MlpKind::kRouted for the layers that have them; needs
+// model->layers. The reader's status records values that do not fit together.
 void ReadRoutedMlps(JsonReader& config, const ModelFamily& family, ModelConfig* model);
 
 }  // namespace quire

@@ -13,16 +13,16 @@
 
 namespace quire {
 
-// By plane; null where the module has none.
+// By plane; null if the module has no such tensor.
 using ModuleTensors = std::array<const Checkpoint::Entry*, kNumPlanes>;
 
-// INVALID_ARGUMENT, naming the tensor and what is expected of it, when one is missing or of another
-// dtype or shape, or when the weight cannot be in the scheme at all.
+// INVALID_ARGUMENT when a tensor is missing or has another dtype or shape, or when the weight
+// cannot be in the scheme at all. The error names the tensor and what is expected of it.
 absl::StatusOr<ModuleTensors> FindModuleTensors(const WeightScheme& scheme,
                                                 const ModuleShape& shape, absl::string_view module,
                                                 const Checkpoint& checkpoint);
 
-// The same with the look-up of a tensor by name, and its file for errors.
+// The same with a function that looks up a tensor by name, and its file for errors.
 using FindTensor = absl::FunctionRef<const Checkpoint::Entry*(absl::string_view)>;
 absl::StatusOr<ModuleTensors> FindModuleTensors(const WeightScheme& scheme,
                                                 const ModuleShape& shape, absl::string_view module,

@@ -1,6 +1,6 @@
-// NamePattern, NamePatterns: how configurations of quantizers name modules, each package in its own
-// way. They come from anybody: compiling and matching take bounded time and memory. Immutable once
-// made, and shared by threads.
+// NamePattern, NamePatterns: the names of modules in configurations of quantizers; each package
+// writes them in its own way. A configuration may come from anybody, so compiling and matching take
+// bounded time and memory. Immutable once made, and shared by threads.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace quire {
 
 enum class NameRule : uint8_t {
   kExact,
-  kLastPart,      // "lm_head": that name, or one that ends with a dot and it
+  kLastPart,      // "lm_head": that name, or a name that ends with ".lm_head"
   kSubstring,     // AutoAWQ
   kPrefix,        // from the start up to a dot or the end: a module and those in it
   kRegex,         // from the start, as Python's re.match
@@ -32,10 +32,10 @@ enum class NameRule : uint8_t {
 // One name or pattern.
 class NamePattern {
  public:
-  // INVALID_ARGUMENT when it is no regular expression, or one that could take long.
+  // INVALID_ARGUMENT when the text is no regular expression, or one that could take long.
   static absl::StatusOr<NamePattern> Create(absl::string_view text, NameRule rule);
 
-  // INVALID_ARGUMENT when the expression takes more steps or memory than a name deserves.
+  // INVALID_ARGUMENT when the expression takes more steps or memory than the bound for a name.
   absl::StatusOr<bool> Matches(absl::string_view name) const;
 
   const std::string& text() const { return text_; }
@@ -46,7 +46,7 @@ class NamePattern {
  private:
   NamePattern(std::string text, NameRule rule) : text_(std::move(text)), rule_(rule) {}
 
-  std::string text_;  // what is compared, or the expression as the file has it
+  std::string text_;  // the name to compare with, or the expression as the file has it
   NameRule rule_;
   std::shared_ptr<const pcre2_real_code_8> code_;
 };
@@ -54,7 +54,7 @@ class NamePattern {
 // A list of them.
 class NamePatterns {
  public:
-  // Expressions are slower than names: more than these in a list are refused.
+  // Expressions are slower than names: a list with more of them is refused.
   static constexpr size_t kMaxExpressions = 1000;
 
   NamePatterns() = default;

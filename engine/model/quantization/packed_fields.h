@@ -1,6 +1,6 @@
 // Fields of a few bits in 32-bit words, low bits first, as all packages write them: field i begins
-// at bit i * bits, and where a word ends within it goes on in the next. For the sources of this
-// folder.
+// at bit i * bits, and if a word ends within it, it continues in the next word. For the sources of
+// this folder.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ inline bool IsTransposed(WeightPacking packing) {
   return packing == WeightPacking::kGptq || packing == WeightPacking::kAwq;
 }
 
-// Of neighbouring words: little-endian, so the fields lie in the bytes as they do in the words.
-// Reads no byte that the field does not touch.
+// A field of neighbouring words. They are little-endian, so the fields lie in the bytes as in the
+// words. Reads only bytes that the field touches.
 inline uint32_t FieldAlong(const uint8_t* words, int64_t index, int bits) {
   const int64_t bit = index * bits;
   const int64_t byte = bit / 8;
@@ -26,7 +26,7 @@ inline uint32_t FieldAlong(const uint8_t* words, int64_t index, int bits) {
   return value >> shift & ((1u << bits) - 1);
 }
 
-// Of the words of one column of a matrix of words that is `columns` wide.
+// A field of the words in one column of a matrix that is `columns` words wide.
 inline uint32_t FieldDown(const uint8_t* words, int64_t columns, int64_t column, int64_t index,
                           int bits) {
   const int64_t bit = index * bits;
@@ -42,7 +42,7 @@ inline uint32_t FieldDown(const uint8_t* words, int64_t columns, int64_t column,
   return static_cast<uint32_t>(value >> shift) & ((1u << bits) - 1);
 }
 
-// The eight fields of four bits of a word, a byte each, the lowest first.
+// The eight four-bit fields of a word, a byte each, the lowest first.
 inline uint64_t BytesOfNibbles(uint32_t word) {
   uint64_t bytes = word;
   bytes = (bytes | bytes << 16) & 0x0000ffff0000ffffu;
@@ -50,7 +50,8 @@ inline uint64_t BytesOfNibbles(uint32_t word) {
   return (bytes | bytes << 4) & 0x0f0f0f0f0f0f0f0fu;
 }
 
-// The field that AWQ gives the i-th of neighbouring rows: eight in a word, the even ones first.
+// The field in which AWQ stores the i-th of eight neighbouring rows: a word has eight fields, the
+// even rows first.
 inline int64_t AwqField(int64_t row) {
   constexpr int kFields[] = {0, 4, 1, 5, 2, 6, 3, 7};
   return row / 8 * 8 + kFields[row % 8];

@@ -1,4 +1,4 @@
-// QuantizationConfig: which module of a checkpoint is kept how. The one place that reads
+// QuantizationConfig: how each module of a checkpoint is kept. Only this class reads
 // quantization_config and compression_config of config.json, hf_quant_config.json (ModelOpt),
 // quantize_config.json (old GPTQ) and quant_config.json (old AWQ). Immutable; any thread.
 #pragma once
@@ -16,13 +16,13 @@ namespace quire {
 
 struct QuantizationRules;
 
-// What a checkpoint says of its KV cache.
+// A checkpoint's statements on its KV cache.
 struct KvCacheScheme {
-  bool is_float8 = false;  // e4m3, value = code * scale, of a layer or of each of its heads
-  // A cache that the checkpoint is made for and that is not served ("NVFP4"): one of the model's
-  // own precision is more exact, and right.
+  bool is_float8 = false;  // e4m3, value = code * scale; a scale for a layer or each head
+  // The format of a cache for which the checkpoint is made, but which is not served ("NVFP4"). A
+  // cache in the model's own precision is more exact, and correct.
   std::string not_served = {};
-  std::string key = {};  // that says so: "config.json: quantization_config: kv_cache_scheme"
+  std::string key = {};  // its key: "config.json: quantization_config: kv_cache_scheme"
 
   bool operator==(const KvCacheScheme&) const = default;
 };
@@ -35,17 +35,16 @@ struct QuantizationTexts {
   std::string quant_config = {};     // quant_config.json
 };
 
-// Of a folder. INVALID_ARGUMENT for a file that is too long or no file.
+// Reads the texts from a folder. INVALID_ARGUMENT if one is too long or no regular file.
 absl::StatusOr<QuantizationTexts> ReadQuantizationTexts(const std::string& folder);
 
 class QuantizationConfig {
  public:
-  // Of a checkpoint that is not quantized.
+  // The configuration of a checkpoint that is not quantized.
   QuantizationConfig();
 
-  // A folder without any of the files is one that is not quantized. INVALID_ARGUMENT: damaged or
-  // contradictory; UNIMPLEMENTED: valid, but not supported. Both name the file and the key, and
-  // what is supported.
+  // A folder without any of the files is not quantized. INVALID_ARGUMENT: damaged or contradictory;
+  // UNIMPLEMENTED: valid, but not supported. Both name the file and the key, and what is supported.
   static absl::StatusOr<QuantizationConfig> Load(const std::string& folder);
   static absl::StatusOr<QuantizationConfig> Parse(const QuantizationTexts& texts);
 
@@ -54,12 +53,14 @@ class QuantizationConfig {
   const std::string& method() const;
   const KvCacheScheme& kv_cache() const;
 
-  // Of a linear module, by its name in the checkpoint: "model.layers.0.self_attn.q_proj". Names
-  // after transformers' renaming are others. INVALID_ARGUMENT when a pattern cannot be matched.
+  // The scheme of a linear module, by its name in the checkpoint:
+  // "model.layers.0.self_attn.q_proj". Transformers' renamed modules have other names.
+  // INVALID_ARGUMENT when a pattern cannot be matched.
   absl::StatusOr<WeightScheme> Find(absl::string_view module) const;
 
-  // Of modules that become one weight: q_proj, k_proj and v_proj. INVALID_ARGUMENT, naming two,
-  // when they are not kept alike; such a weight is no single one.
+  // The common scheme of modules that become one weight: q_proj, k_proj and v_proj.
+  // INVALID_ARGUMENT, naming two of them, when they are not kept alike: then they cannot become one
+  // weight.
   absl::StatusOr<WeightScheme> FindShared(absl::Span<const std::string> modules) const;
 
  private:

@@ -1,6 +1,6 @@
-// QuantizationRules: what the readers of the packages' configurations make, for QuantizationConfig
-// alone; and those readers. Each takes the object that describes the quantization, and records
-// what is wrong in its reader's status.
+// QuantizationRules: the result of reading a package's configuration, only for QuantizationConfig;
+// and the functions that read the configurations. Each takes the object that describes the
+// quantization, and records errors in its reader's status.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -21,21 +21,22 @@ struct QuantizationRule {
   std::optional<WeightScheme> scheme;  // nothing: not quantized
 };
 
-// Asked in this order: ignored, only, the rules, and the rest.
+// The order of the questions: ignored, only, the rules, and the rest.
 struct QuantizationRules {
   std::string method;
   std::string source;  // begins errors: "config.json: quantization_config"
   KvCacheScheme kv_cache;
   NamePatterns ignored;
-  std::optional<NamePatterns> only;  // modules that none of these names are not quantized
+  std::optional<NamePatterns> only;  // modules that match none of these are not quantized
   std::vector<QuantizationRule> rules;
   std::optional<WeightScheme> rest;
 };
 
-// The keys of an object in the order in which the file has them, which nlohmann::json forgets.
+// The keys of an object in the file's order, which nlohmann::json forgets.
 using KeyOrder = std::vector<std::string>;
 
-// The object with groups in place of the names of presets, as ReadCompressedTensors wants it.
+// The object with groups in place of the names of presets, in the form that ReadCompressedTensors
+// reads.
 nlohmann::json ExpandPresets(const nlohmann::json& object);
 void ReadCompressedTensors(JsonReader& config, QuantizationRules* rules);
 void ReadFloat8(JsonReader& config, QuantizationRules* rules);
@@ -46,7 +47,7 @@ void ReadGptq(JsonReader& config, const KeyOrder& dynamic_order, QuantizationRul
 void ReadAwq(JsonReader& config, QuantizationRules* rules);
 void ReadAutoRound(JsonReader& config, const KeyOrder& dynamic_order, QuantizationRules* rules);
 
-// What several of them do. A failure of a pattern becomes one of the reader, of the key.
+// Common steps of several readers. If a pattern fails, the reader records that for the key.
 void RecordPatternFailure(const absl::Status& status, absl::string_view key, JsonReader* config);
 NamePatterns ReadPatterns(JsonReader& config, absl::string_view key, NameRule rule);
 void AddRule(absl::string_view text, NameRule rule, const std::optional<WeightScheme>& scheme,

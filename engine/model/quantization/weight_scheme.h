@@ -26,18 +26,18 @@ enum class WeightPacking : uint8_t {
   kFloat4,      // e2m1, two in a byte, the even column in the low half, row-major
   kInt8,        // signed, a byte each, row-major
   kPackedRows,  // compressed-tensors: a row's fields one after the other, low bits first
-  kGptq,        // [columns, rows]: fields of 32 / bits columns in a word, low bits first
-  kAwq,         // [columns, rows]: fields of 8 rows in a word, in AWQ's order
+  kGptq,        // [columns, rows]: a word has fields of 32 / bits columns, low bits first
+  kAwq,         // [columns, rows]: a word has fields of 8 rows, in AWQ's order
 };
 
 enum class ScaleType : uint8_t { kFloat, kE4M3, kE8M0 };  // kFloat: F32, BF16 or F16
 
-// One number for the whole weight, beside the scales of its groups. compressed-tensors' is a
-// divisor, ModelOpt's a factor.
+// One number for the whole weight, beside the scales of its groups. It is a divisor in
+// compressed-tensors, and a factor in ModelOpt.
 enum class GlobalScale : uint8_t { kNone, kFactor, kDivisor };
 
-// What the activations become before the gemm. kNone: nothing, as they are; so are those that were
-// meant to be 4 bits, or float8 in groups of 32.
+// The form that activations get before the gemm. kNone: they stay as they are. This is also used
+// for activations that the checkpoint wants in 4 bits, or in float8 in groups of 32.
 enum class ActivationScheme : uint8_t {
   kNone,
   kE4M3PerToken,
@@ -67,16 +67,16 @@ struct WeightScheme {
   int64_t group_columns = 0;
   ScaleType scale_type = ScaleType::kFloat;
   GlobalScale global_scale = GlobalScale::kNone;
-  // Without zero points all are 2^(bits - 1), the middle; of kInt8 that is 0 as stored.
+  // Without zero points all are 2^(bits - 1), the middle; for kInt8 that is a stored 0.
   bool zero_points = false;
   // Columns belong to groups in the order of a tensor (GPTQ's desc_act).
   bool ordered = false;
-  // Added to a stored zero point, modulo 2^bits. GPTQ's first version stores one less than it is.
+  // Added to a stored zero point, modulo 2^bits. GPTQ's first version stores a zero point less one.
   int zero_offset = 0;
   ActivationScheme activations = ActivationScheme::kNone;
   // Scales of activations are rounded up to powers of two (DeepSeek's ue8m0).
   bool activation_scale_is_power_of_two = false;
-  // What follows a module's name in the names of its tensors, by plane; alternatives have a '|'
+  // The suffixes of a module's name in the names of its tensors, by plane; alternatives have a '|'
   // between them. Empty: the module has no such tensor.
   std::array<absl::string_view, kNumPlanes> suffixes = {".weight", "", "", "", "", "", ""};
 
@@ -86,7 +86,7 @@ struct WeightScheme {
     return packing == WeightPacking::kInt8 || packing == WeightPacking::kPackedRows ||
            packing == WeightPacking::kGptq || packing == WeightPacking::kAwq;
   }
-  // Bits of a code: a whole byte of kInt8, whatever part of it the values use.
+  // Bits of a code: a whole byte for kInt8, whatever part of it the values use.
   int code_bits() const { return packing == WeightPacking::kInt8 ? 8 : bits; }
   bool operator==(const WeightScheme&) const = default;
 };
@@ -94,14 +94,14 @@ struct WeightScheme {
 // "int4, groups of 128 columns, zero points (GPTQ)": for logs and errors.
 std::string Describe(const WeightScheme& scheme);
 
-// A format by the name that its makers use: "pack-quantized", "gptq", ...; rows of
-// weight_scheme.cc. It must be one of them.
+// A format by the name that its authors use: "pack-quantized", "gptq", ... It must be a row of
+// weight_scheme.cc.
 const WeightScheme& FormatRow(absl::string_view name);
 
 struct ModuleShape {
   int64_t rows = 0;     // output features
   int64_t columns = 0;  // input features
-  // Modules stacked in one tensor, as its first dimension; 0: a module of its own.
+  // Modules stacked in one tensor, as its first dimension; 0: the module is not stacked.
   int64_t num_experts = 0;
 
   bool operator==(const ModuleShape&) const = default;
@@ -116,7 +116,7 @@ struct GroupGrid {
 GroupGrid GridOf(const WeightScheme& scheme, const ModuleShape& shape);
 
 // INVALID_ARGUMENT, beginning with "module <name>", when no weight of this shape can be in the
-// scheme: groups that do not divide it, words that it does not fill.
+// scheme: its groups do not divide the shape, or the shape does not fill words.
 absl::Status CheckFits(const WeightScheme& scheme, const ModuleShape& shape,
                        absl::string_view module);
 

@@ -11,14 +11,15 @@
 
 namespace quire {
 
-// Blocks of rows get a scale for each row; integers of 2 and 3 bits become those of 4, of 5 to 7
-// those of 8. kFloat of a scheme that is not quantized.
+// Blocks of rows get a scale for each row. Integers of 2 and 3 bits become integers of 4 bits;
+// integers of 5 to 7 bits become integers of 8 bits. kFloat for a scheme that is not quantized.
 LinearFormat DeviceFormatOf(const WeightScheme& scheme);
 
-// Of floats that are quantized while they are loaded.
+// The format of floats that are quantized while they are loaded.
 LinearFormat DeviceFormatOf(LoadQuantization quantization);
 
-// Of a matrix: its scheme's, or of floats what `quantization` makes of them.
+// The format of a matrix: its scheme's format; for floats, the format that `quantization` gives
+// them.
 LinearFormat DeviceFormatOf(const MatrixPlan& matrix, LoadQuantization quantization);
 
 // Gives each matrix the scheme that its parts have in common. Errors as in

@@ -14,7 +14,7 @@ class MemoryCarver {
  public:
   static constexpr int64_t kAlignment = 256;  // bytes, as Device::Allocate
 
-  // `base` is nullptr when only the size is wanted; then so is every piece.
+  // `base` is nullptr when only the size is wanted; then every piece is nullptr, too.
   explicit MemoryCarver(void* base) : base_(static_cast<char*>(base)) {}
 
   void* Take(int64_t bytes) {

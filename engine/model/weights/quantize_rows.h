@@ -1,5 +1,5 @@
 // QuantizeToFloat8: rows of floats as e4m3 with scales, for weights that are quantized while they
-// are loaded. Used while loading; by any number of threads, each with rows of its own.
+// are loaded. Used while loading; by any number of threads, each with its own rows.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Float8Codes {
 };
 
 // `rows`: [num_rows, num_columns]; `format`: kFloat8 with scales of float32. A group's scale is
-// max|x| / 448, so that its largest value becomes the largest of e4m3; 1 where all are 0. False,
-// and `out` is of no use, when a value is no finite number.
+// max|x| / 448, so that its largest value becomes the largest of e4m3; 1 where all are 0. Returns
+// false when a value is no finite number; then `out` has no meaning.
 bool QuantizeToFloat8(const WeightFormat& format, const float* rows, int64_t num_rows,
                       int64_t num_columns, Float8Codes* out);
 

@@ -1,4 +1,4 @@
-// Rows that take turns (WeightPart::turns): where rows of a tensor stand in its weight. Plain
+// Rows that take turns (WeightPart::turns): the places of a tensor's rows in its weight. Plain
 // function; any thread.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace quire {
 // Rows of one kind, which follow one another in the weight.
 struct RowRun {
   int64_t weight_row = 0;          // of the first one, after the part's beginning
-  std::vector<int64_t> from = {};  // where each stands among the tensor's rows in question
+  std::vector<int64_t> from = {};  // index of each among the tensor's rows in question
 };
 
 // The tensor's rows [first_row, first_row + num_rows), each in one of the runs.

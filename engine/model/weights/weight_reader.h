@@ -11,20 +11,21 @@
 
 namespace quire {
 
-// The order that the parts of a quantized matrix have in common; not even where they have none.
+// The common order of the parts of a quantized matrix; `even` is false if they have none.
 absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const Checkpoint& checkpoint);
 
 // Reads the parts of a vector, converted to float32, to `out` [plan.size].
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out);
 
-// The scales, [plan.size], to `out`. INVALID_ARGUMENT, naming the tensor, where one is not a finite
-// number above 0.
+// Reads the scales, [plan.size], to `out`. INVALID_ARGUMENT, naming the tensor, if a scale is not a
+// finite number above 0.
 absl::Status ReadScales(const ScalesPlan& plan, const Checkpoint& checkpoint, float* out);
 
-// Reads all matrices into their weights with `num_threads` threads, this one included; quantized
-// modules as codes, or as the values that they stand for where the weight's format is kFloat;
-// floats as codes where it is not, which is kFloat8 then. Returns when all are done. `progress` may
-// be null. INVALID_ARGUMENT as in QuantizedModule::Read, and for floats that cannot be quantized.
+// Reads all matrices into their weights with `num_threads` threads, including this one. It reads
+// quantized modules as codes, or as the codes' values if the weight's format is kFloat. It reads
+// floats as codes if the weight's format is not kFloat; the format is then kFloat8. Returns when
+// all are done. `progress` may be null. INVALID_ARGUMENT as in QuantizedModule::Read, and for
+// floats that cannot be quantized.
 absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
                           WeightStore& store, Progress* progress);
 

@@ -1,5 +1,5 @@
-// The tensors of a checkpoint of random weights: which there are, by config.json and its
-// quantization_config, and what stands in their rows. Plain values; any thread.
+// The tensors of a checkpoint of random weights: the list of them, by config.json and its
+// quantization_config, and the contents of their rows. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace quire::bench {
 
 enum class TensorContent : uint8_t {
   kRandomMatrix,  // bfloat16: rows of a weight
-  kRandomCodes,   // of a quantized weight: any bytes that are numbers
+  kRandomCodes,   // codes of a quantized weight: any bytes that are numbers
   kConstant,      // one element again and again
-  kGroupIndex,    // int32: of each column its group
+  kGroupIndex,    // int32: the group of each column
 };
 
 struct FileTensor {
@@ -24,11 +24,11 @@ struct FileTensor {
   std::string dtype;  // as safetensors names it
   std::vector<int64_t> shape;
   TensorContent content = TensorContent::kConstant;
-  uint64_t tensor_id =
-      0;  // of random ones: of the fused weight, whose rows begin at first_row here
+  // random tensors: id of the fused weight; the rows here are its rows from first_row on
+  uint64_t tensor_id = 0;
   int64_t first_row = 0;
-  std::string element = {};   // kConstant: its bytes, or those of several
-  bool is_float8 = false;     // kRandomCodes: of bytes that may be NaN
+  std::string element = {};   // kConstant: the bytes of one element, or of several
+  bool is_float8 = false;     // kRandomCodes: the codes' bytes may be NaN
   int64_t group_columns = 0;  // kGroupIndex
 
   int64_t row_size() const { return shape.empty() ? 1 : shape.back(); }
@@ -41,11 +41,11 @@ struct FileTensor {
 // not fit its format.
 absl::StatusOr<std::vector<FileTensor>> ListTensors(const ModelConfig& config);
 
-// A row of the tensor to `out`, row_bytes() of it.
+// Writes a row of the tensor to `out`: row_bytes() bytes.
 void FillRow(const FileTensor& tensor, uint64_t seed, int64_t row, char* out);
 
-// Names of formats that a checkpoint can be written in, and the quantization_config of one, which
-// leaves out the modules that published checkpoints of such a model have in 16 bits.
+// Names of the formats in which a checkpoint can be written, and the quantization_config of a
+// format. It leaves out the modules that published checkpoints of such a model have in 16 bits.
 std::vector<std::string> CheckpointFormatNames();
 nlohmann::ordered_json QuantizationConfigOf(const std::string& format, const ModelConfig& config);
 

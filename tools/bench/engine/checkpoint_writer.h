@@ -1,7 +1,7 @@
 // Writes a checkpoint of random weights in Hugging Face's format for a folder that has a
-// config.json: sharded safetensors with their index. The numbers are those of --load-format dummy
-// with the same seed, so both serve the same model; quantized modules, where its
-// quantization_config says so, have codes at random.
+// config.json: sharded safetensors with their index. The numbers equal the numbers of --load-format
+// dummy with the same seed, so both serve the same model. Modules that the quantization_config
+// quantizes have random codes.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ struct CheckpointSize {
   int64_t size_bytes = 0;  // of the tensors
 };
 
-// Of all tensors of the folder's config.json. Errors name the file.
+// The bytes of all tensors of the folder's config.json. Errors name the file.
 absl::StatusOr<int64_t> CheckpointBytes(const std::string& folder);
 
-// bfloat16, whatever config.json's dtype is, or as its quantization_config says. Errors name the
-// file.
+// Tensors are bfloat16, whatever config.json's dtype is, or as its quantization_config says. Errors
+// name the file.
 absl::StatusOr<CheckpointSize> WriteRandomCheckpoint(const std::string& folder,
                                                      const CheckpointOptions& options);
 

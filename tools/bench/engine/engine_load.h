@@ -1,5 +1,6 @@
-// Requests through an engine in this process as the load of a server, so that `throughput` and
-// `latency` say of them what `serve` says, under the same names. Plain values.
+// Describes requests through an engine in this process like the load of a server, so that
+// `throughput` and `latency` report the same figures as `serve`, under the same names. Plain
+// values.
 #pragma once
 
 #include <vector>
@@ -13,10 +14,10 @@ namespace quire::bench {
 // count from then.
 void AddToLoad(std::vector<RequestRecord> batch, double seconds, LoadResult* load);
 
-// What is reported of such a load: there is no client to queue in.
+// The options for the report of such a load, which has no client to queue in.
 ReportOptions EngineReportOptions();
 
-// The report as ServeReport's, without what is of a client.
+// The report like ServeReport's, without the figures of a client.
 nlohmann::ordered_json EngineReportJson(const ServeReport& report, const LoadResult& load,
                                         const ReportOptions& options);
 

@@ -1,5 +1,5 @@
-// Runs requests through an Engine in this process: what `throughput`, `latency` and `timeline`
-// measure.
+// Runs requests through an Engine in this process. `throughput`, `latency` and `timeline` measure
+// these runs.
 #pragma once
 
 #include <memory>
@@ -23,11 +23,11 @@ class App;
 
 namespace quire::bench {
 
-// Which engine a benchmark runs: a named shape, or the server's own flags (--model, --dtype,
-// --max-num-seqs, ...), which are whatever the command itself does not know.
+// The engine that a benchmark runs: a named shape, or the server's own flags (--model, --dtype,
+// --max-num-seqs, ...). Every flag that the command does not know is one of the server's.
 struct EngineFlags {
   std::string shape;
-  std::optional<uint64_t> weights_seed;  // of random weights; the server's --seed
+  std::optional<uint64_t> weights_seed;  // seed of random weights; the server's --seed
   CLI::App* command = nullptr;
 };
 void AddEngineFlags(CLI::App& command, EngineFlags* flags);
@@ -37,17 +37,18 @@ struct EngineRunFlags {
   EngineFlags engine;
   SamplingFlags sampling;
   std::optional<uint64_t> given_seed;
-  uint64_t seed = 0;  // the one used
+  uint64_t seed = 0;  // the seed that is used
   std::optional<std::string> json_file;
 };
 void AddEngineRunFlags(CLI::App& command, EngineRunFlags* flags);
 
-// What the flags mean; the folder, if temporary, lives as long as this.
+// The meaning of the flags. If the folder is temporary, it lives as long as this.
 struct BenchEngineConfig {
   EngineConfig config;
   std::optional<ShapeFolder> shape;
 };
-// Exit code 64 for flags, 66 for a model that is not there. `progress`, of a download, may be null.
+// Exit code 64 for flags, 66 for a model that is not there. `progress` shows a download; it may be
+// null.
 absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags, Progress* progress);
 
 // Shows its progress. `trace`, if any, outlives the engine.
@@ -56,20 +57,20 @@ absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags,
 // The exit code that quire-server would end with when its engine does not open.
 absl::Status StartFailure(const absl::Status& status);
 
-// Prints what is run ("64 requests"), and returns the members that a result has about it: the
+// Prints what will run ("64 requests"). Returns the members that describe the run in a result: the
 // machine, the model, the sampling and its seed.
 nlohmann::ordered_json BeginEngineRun(const std::string& command, const std::string& what,
                                       const EngineRunFlags& flags, const ModelInfo& model);
 
 struct RunOptions {
   SamplingFlags sampling;
-  uint64_t seed = 0;             // of drawing tokens; another one for each request
+  uint64_t seed = 0;             // for drawing tokens; each request has another one
   Progress* progress = nullptr;  // counts requests that have ended
 };
 
-// Submits all items at once and waits for them; or, once Interrupted(), cancels the others and
-// returns what there is: the times of each count from when it was submitted. The status is the
-// first refusal or failure.
+// Submits all items at once and waits for them. Once Interrupted(), it cancels the requests that
+// still run and returns the records so far. A request's times count from its submission. The status
+// is the first refusal or failure.
 absl::StatusOr<std::vector<RequestRecord>> RunItems(Engine& engine,
                                                     const std::vector<WorkItem>& items,
                                                     const RunOptions& options = {});

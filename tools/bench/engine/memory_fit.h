@@ -19,8 +19,8 @@ struct FittingCases {
   std::vector<SkippedCase> skipped;
 };
 
-// Takes the cases [0, num_cases) in turn, each if `bytes_for` the chosen ones and it together is at
-// most `free_bytes`.
+// Looks at the cases [0, num_cases) in turn. Chooses a case if `bytes_for` it together with the
+// cases chosen before is at most `free_bytes`.
 FittingCases ChooseFitting(size_t num_cases, int64_t free_bytes,
                            const std::function<int64_t(const std::vector<size_t>&)>& bytes_for);
 

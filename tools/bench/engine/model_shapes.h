@@ -12,7 +12,8 @@
 namespace quire::bench {
 
 std::vector<std::string> ModelShapeNames();
-// The text of its config.json. An error (exit code 64), listing the names, for an unknown one.
+// The text of the shape's config.json. An error (exit code 64) that lists the names, if the name is
+// unknown.
 absl::StatusOr<std::string> FindModelShape(const std::string& name);
 
 // A temporary folder with a shape's config.json.

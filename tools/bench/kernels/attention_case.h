@@ -1,6 +1,6 @@
-// AttentionCase: one layer's attention over a paged cache of given lengths, through the door of
-// kernels/attention.h, on each path that serves it, with caches that take turns so that none is
-// found in a cache of the device.
+// AttentionCase: one layer's attention over a paged KV cache of given lengths, through the
+// interface of kernels/attention.h, on each path that serves it. Several KV caches take turns, so
+// that none of them is still in a cache of the device.
 #pragma once
 
 #include <memory>
@@ -24,35 +24,36 @@ struct AttentionShape {
   BatchLengths lengths;
   DType kv_dtype = DType::kBF16;  // or float16, or one of 8 bits
   int32_t shared_prefix_len = 0;  // tokens, whole blocks, that all sequences have in common
-  // Beside what reads the cache alone, what reads new tokens where a gemm leaves them.
+  // Also measures plans that read new tokens where a gemm leaves them, beside plans that read only
+  // the cache.
   bool has_ragged = false;
   bool is_token_major = false;  // blocks are [block_size, num_kv_heads, head_dim]
 
   // Queries and results are float16 beside a cache of float16, else bfloat16.
   DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }
   AttentionGeometry geometry() const;
-  // Query tokens of each sequence, where that is a step of decodes; else 0.
+  // Query tokens of each sequence if this is a step of decodes; else 0.
   int32_t DecodeQueryLen() const;
 };
 
 class AttentionCase {
  public:
-  // The blocks of a sequence lie anywhere in the cache, in an order that `seed` decides. Null where
-  // the free memory is too small, as the output and `result` then say.
+  // The blocks of a sequence lie anywhere in the cache, in an order that `seed` decides. Null if
+  // the free memory is too small; the output and `result` then say so.
   static absl::StatusOr<std::unique_ptr<AttentionCase>> Create(GraphTimer& timer,
                                                                const AttentionShape& shape,
                                                                uint64_t seed,
                                                                nlohmann::ordered_json* result);
-  // The first PagedAttention's kernels, which the paths are compared with.
+  // The kernels of the first PagedAttention, with which the paths are compared.
   static constexpr std::string_view kClassic = "classic";
-  // What computes the shape: paths by their names, and kClassic; nothing where a prefix is shared,
-  // or new tokens are read apart.
+  // The names of the paths that compute the shape, and kClassic. Empty if a prefix is shared, or if
+  // new tokens are read apart from the cache.
   const std::vector<std::string>& names() const { return names_; }
-  // Of the i-th of them.
+  // The time that the i-th of names() takes to plan.
   absl::StatusOr<double> PlanUs(size_t i);
-  // Of each, in that order; they take turns. Where a prefix is shared, of decodes on
-  // the fastest path that read it with each sequence, and of decodes that read it once. Where
-  // new tokens are read apart, of the native path without that, and with it.
+  // The times of names(), in that order; they take turns. If a prefix is shared: the times, on the
+  // fastest path, of decodes that read the prefix with each sequence, and of decodes that read it
+  // once. If new tokens are read apart: the times of the native path without that, and with it.
   absl::StatusOr<std::vector<double>> RunUs();
   double kv_bytes() const { return AttentionKvBytes(geometry_, shape_.lengths); }
   double flops() const { return AttentionFlops(geometry_, shape_.lengths); }
@@ -83,7 +84,7 @@ class AttentionCase {
   AttentionBatch batch_ = {};
   std::vector<std::string> names_;
   using Plans = std::vector<std::unique_ptr<AttentionPlan>>;
-  std::vector<Plans> plans_;  // of each name: one, or one for each cache
+  std::vector<Plans> plans_;  // for each name: one plan, or one for each cache
   std::vector<DeviceBuffer> caches_;
   DeviceBuffer own_lens_, own_prefix_lens_, own_tables_;
   std::vector<DeviceBuffer> own_kv_;  // of new tokens, beside each cache

@@ -1,5 +1,5 @@
-// GemmCase: a gemm with a weight of one shape, in one format, with as many weights as no cache
-// holds, which take turns. One thread.
+// GemmCase: a gemm with a weight of one shape, in one format. Several weights take turns, more than
+// any cache holds. One thread.
 #pragma once
 
 #include <compare>
@@ -25,7 +25,7 @@ struct GemmShape {
   auto operator<=>(const GemmShape&) const = default;
 };
 
-// Those of a model's layers, each once, in their order.
+// The shapes of a model's layers, each once, in their order.
 std::vector<GemmShape> GemmShapesOf(const ModelConfig& model);
 
 // How weights are kept.
@@ -44,13 +44,13 @@ class GemmCase {
   const GemmShape& shape() const { return shape_; }
   DType dtype() const { return kind_.dtype; }
   int num_weights() const { return static_cast<int>(weights_.size()); }
-  // The bytes of its weight that a call reads.
+  // The bytes of the weight that one call reads.
   int64_t weight_bytes() const { return weights_[0].size_bytes(); }
   bool is_compressed() const { return weights_[0].is_compressed(); }
   double Flops(int64_t num_rows) const;
 
   absl::StatusOr<double> Us(int64_t num_rows);
-  // Of a call with the i-th weight.
+  // The arguments of a call with the i-th weight.
   LinearArgs Args(int i, int64_t num_rows) const;
 
  private:

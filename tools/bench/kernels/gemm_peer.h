@@ -1,5 +1,5 @@
-// GemmPeer: another library's gemm of the same shape, to compare with: oneDNN's on a CPU, where the
-// build has it, and cuBLASLt's first answer on a GPU. One thread.
+// GemmPeer: another library's gemm of the same shape, for comparison. On a CPU it is oneDNN's, if
+// the build has it; on a GPU it is cuBLASLt's first answer. One thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace quire::bench {
 
 class GemmPeer {
  public:
-  // Null where there is none.
+  // Null if there is no such library.
   static absl::StatusOr<std::unique_ptr<GemmPeer>> Create(GraphTimer& timer);
   virtual ~GemmPeer() = default;
 
@@ -24,7 +24,7 @@ class GemmPeer {
     double us;
   };
   virtual absl::StatusOr<Result> Measure(const GemmCase& gemm, int64_t num_rows) = 0;
-  // Every kernel of the backend that can compute it; empty where there is one way.
+  // Every kernel of the backend that can compute the gemm; empty if there is only one way.
   virtual absl::StatusOr<std::vector<Result>> MeasureCandidates(const GemmCase&, int64_t) {
     return std::vector<Result>();
   }

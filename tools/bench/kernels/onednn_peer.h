@@ -5,8 +5,8 @@
 #include <cstdint>
 
 // Microseconds of out[m, n] = x[m, k] * weight with the fastest of calls that go through
-// `num_weights` weights in turn. *is_bfloat16 becomes false where oneDNN has no gemm of bfloat16
-// here; then it is of float32.
+// `num_weights` weights in turn. *is_bfloat16 becomes false if oneDNN has no bfloat16 gemm on this
+// machine; then the gemm is in float32.
 extern "C" __attribute__((visibility("default"))) double quire_onednn_gemm_us(int64_t m, int64_t n,
                                                                               int64_t k,
                                                                               int num_weights,

@@ -15,17 +15,19 @@ namespace quire::bench {
 struct RecordedOp {
   std::string name;   // "linear"
   std::string shape;  // "64 x 6144 x 4096"; calls of one name and shape are alike
-  double bytes;       // that must be read and written
+  double bytes;       // bytes that must be read and written
   double flops;       // of gemms
   std::function<void(Stream&)> run;
 };
 
-// What the device's metadata says about the batch at hand; the host cannot see it.
+// The lengths of the current batch, which the device's metadata has; the host cannot see them
+// there.
 struct BatchLengths {
   std::vector<int32_t> query_lens;
   std::vector<int32_t> seq_lens;
 };
-// Bytes of K and V, once, and FLOPs of the visible pairs, of one layer's attention.
+// For one layer's attention: the bytes of K and V, counted once, and the FLOPs of the visible
+// pairs.
 double AttentionKvBytes(const AttentionGeometry& geometry, const BatchLengths& lengths);
 double AttentionFlops(const AttentionGeometry& geometry, const BatchLengths& lengths);
 
@@ -40,9 +42,9 @@ class OpRecorder : public Backend {
   // The native path, with every operation recorded; the others are passed on as they are.
   AttentionBackend* attention(AttentionPath path) override;
 
-  // Of the attention calls that follow.
+  // Sets the lengths for the attention calls that follow.
   void SetLengths(BatchLengths lengths) { lengths_ = std::move(lengths); }
-  // What was recorded since the last call.
+  // The operations recorded since the last call.
   std::vector<RecordedOp> Take() { return std::exchange(recorded_, {}); }
 
  private:

@@ -1,5 +1,5 @@
-// The tables of quire-bench kernels, the request that each gets, and rows: an operation's time
-// beside the limits of the device. One thread.
+// The tables of quire-bench kernels, the request that each table gets, and its rows. A row has an
+// operation's time beside the limits of the device. One thread.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace quire::bench {
 
-// Of the device, measured in the same run.
+// The limits of the device, measured in the same run.
 struct Limits {
   double bytes_per_s = 0;
   double flops_per_s = 0;
@@ -34,9 +34,9 @@ struct TableRequest {
   const ModelConfig* model = nullptr;
   Limits limits = {};
   uint64_t seed = 0;
-  std::string cases = {};                // only those whose names have this
-  std::vector<int64_t> row_counts = {};  // of x; empty: a list of the table's own
-  bool all_candidates = false;           // of gemms
+  std::string cases = {};                // only cases whose names contain this
+  std::vector<int64_t> row_counts = {};  // rows of x; empty: the table's own list
+  bool all_candidates = false;           // for gemms
   std::vector<int32_t> batch_sizes = {};
   int32_t context = 0;
   int32_t prefill_len = 0;
@@ -72,7 +72,7 @@ std::vector<std::string> NamesOf(const Cases& cases) {
 nlohmann::ordered_json OpRow(const std::string& name, const std::string& shape, size_t count,
                              double us, double bytes, double flops, const Limits& limits);
 
-// "0.625"; "-" above 1: what comes from a cache is no share of what the memory gives.
+// "0.625"; "-" above 1: bytes that come from a cache are no share of the memory's bandwidth.
 inline std::string ShareText(double share) {
   return share > 1 ? "-" : absl::StrFormat("%.3f", share);
 }

@@ -1,9 +1,9 @@
 // RaggedPlan: attention that reads the K and V of a step's own tokens where a gemm left them
-// (ragged_kv.h), and from the cache only what was there before, by a plan that merges.
-// Engine thread.
+// (ragged_kv.h). From the cache it reads only the tokens that were there before, by a plan that
+// merges. Engine thread.
 //
-// After FlashInfer's ragged and paged wrappers, as vLLM and SGLang combine them. For tests and
-// `quire-bench kernels --only ragged`: no server uses it.
+// It follows FlashInfer's ragged and paged wrappers, as vLLM and SGLang combine them. Only tests
+// and `quire-bench kernels --only ragged` use it; no server does.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace quire::bench {
 
-// What a plan is told beside the batch; device memory at fixed addresses.
+// The inputs of a plan beside the batch; device memory at fixed addresses.
 struct RaggedTokens {
   Tensor k, v;                  // as RaggedKv takes them
   const int32_t* query_lens;    // [num_seqs]
@@ -26,8 +26,9 @@ struct RaggedTokens {
 
 class RaggedPlan : public AttentionPlan {
  public:
-  // `geometry` and `limits` are those of a plan that reads the cache. INVALID_ARGUMENT also for a
-  // window and prefixes: a query's window in the prefix depends on its place.
+  // `geometry` and `limits` are the same as for a plan that reads the cache. INVALID_ARGUMENT also
+  // for a window together with prefixes: a query's window in the prefix depends on the query's
+  // position.
   static absl::StatusOr<std::unique_ptr<RaggedPlan>> Create(Device& device,
                                                             AttentionBackend& attention,
                                                             const AttentionGeometry& geometry,

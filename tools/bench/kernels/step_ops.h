@@ -1,5 +1,5 @@
-// StepOps: the operations of one step of a model, recorded from the decoder itself: a batch of
-// decodes at a context, or a prefill chunk, of random tokens over a random cache.
+// StepOps: the operations of one step of a model, recorded from the decoder itself. The step is a
+// batch of decodes at a context, or a prefill chunk. Its tokens and its cache are random.
 #pragma once
 
 #include <memory>
@@ -23,18 +23,19 @@ struct StepShape {
 
 class StepOps {
  public:
-  // How the engine would serve the model, of random weights. Errors as in Engine::Open.
+  // The plan by which the engine would serve the model with random weights. Errors as in
+  // Engine::Open.
   static absl::StatusOr<StartPlan> Plan(Backend& backend, EngineConfig config);
   // About the device memory that Create needs: 5 % more than can be counted.
   static int64_t BytesFor(StartPlan plan, const std::vector<StepShape>& shapes);
-  // A model for steps up to the largest of `shapes`; `seed` of their tokens and cache. Errors as in
-  // Engine::Open; CANCELLED once Interrupted().
+  // A model for steps up to the largest of `shapes`. `seed` is for their tokens and cache. Errors
+  // as in Engine::Open; CANCELLED once Interrupted().
   static absl::StatusOr<std::unique_ptr<StepOps>> Create(GraphTimer& timer,
                                                          const EngineConfig& config,
                                                          const StartPlan& plan,
                                                          const std::vector<StepShape>& shapes,
                                                          uint64_t seed, Progress* progress);
-  // Runs the step once; what it did may be run again until the next call.
+  // Runs the step once. The recorded operations may run again until the next call.
   absl::StatusOr<std::vector<RecordedOp>> Record(const StepShape& shape);
   const ModelConfig& model() const { return plan_.model.config; }
   DType dtype() const { return plan_.model.dtype; }

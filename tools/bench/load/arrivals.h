@@ -1,5 +1,5 @@
-// When requests come: a renewal process whose gaps are gamma-distributed, as vLLM's benchmark has
-// it. Pure; any thread.
+// The times at which requests come: a renewal process whose gaps are gamma-distributed, as in
+// vLLM's benchmark. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Arrivals {
   double ramp_start = 0, ramp_end = 0;
 };
 
-// An error (exit code 64) for what contradicts itself.
+// An error (exit code 64) for values that contradict each other.
 absl::Status CheckArrivals(const Arrivals& arrivals);
 
 // Seconds from the beginning, ascending: [num_requests]. The same for the same seed.

@@ -1,5 +1,5 @@
-// Connections: those of a load to its server. Each request goes to one with room for it, in turns;
-// a new one is opened where there is none. The load's thread.
+// Connections: the connections of a load to its server. Each request goes to a connection that has
+// room for it, in turns. If none has room, a new one is opened. The load's thread.
 #pragma once
 
 #include <deque>
@@ -15,23 +15,23 @@ namespace quire::bench {
 std::unique_ptr<ClientConnection> OpenConnection(IoLoop* loop, const ServerAddress& server,
                                                  bool http2);
 
-// As many as the system lets this process have.
+// Lets this process have as many connections as the system allows.
 void AllowManyConnections();
 
 class Connections {
  public:
   struct Connection {
     std::unique_ptr<ClientConnection> client;
-    int64_t num_calls = 0;   // under way
-    bool is_listed = false;  // among those with room
+    int64_t num_calls = 0;   // calls under way
+    bool is_listed = false;  // in with_room_
   };
 
-  // Opens `num_wanted` before one gets a second request.
+  // Opens `num_wanted` connections before any of them gets a second request.
   Connections(IoLoop* loop, const ServerAddress& server, bool http2, int64_t num_wanted)
       : loop_(*loop), server_(server), http2_(http2), num_wanted_(num_wanted) {}
 
-  // Starts the request on one that has room, which is the caller's until EndCall; null when the
-  // system has no more.
+  // Starts the request on a connection that has room, which belongs to the caller until EndCall.
+  // Null when the system has no more connections.
   Connection* StartCall(const ClientRequest& request, AnswerSink* sink);
   // The answer has ended. Not from within a sink.
   void EndCall(Connection* connection);

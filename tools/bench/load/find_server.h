@@ -1,4 +1,4 @@
-// Where a load's connections go to, and how they speak TLS there. Main thread.
+// The address to which a load's connections go, and how they speak TLS there. Main thread.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace quire::bench {
 
-// `target` as client::ParseTarget writes it: HOST:PORT, with https:// before it for TLS, whose
-// files the environment names (tools/client/credentials.h). UNAVAILABLE when the host has no
-// address.
+// `target` as client::ParseTarget writes it: HOST:PORT, with https:// before it for TLS. The
+// environment names the files for TLS (tools/client/credentials.h). UNAVAILABLE when the host has
+// no address.
 absl::StatusOr<ServerAddress> FindServer(std::string_view target);
 
 }  // namespace quire::bench

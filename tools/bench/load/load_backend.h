@@ -1,5 +1,5 @@
-// LoadBackend: how a kind of server is asked for tokens, and what its answers mean. Stateless but
-// for its settings; decoders keep what they have read of one answer.
+// LoadBackend: knows how to ask a kind of server for tokens, and what its answers mean. It has no
+// state except its settings. A decoder keeps what it has read of one answer.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@
 
 namespace quire::bench {
 
-// What an answer has said so far.
+// The content of an answer so far.
 struct AnswerSoFar {
-  int64_t num_tokens = 0;  // that have come; of an OpenAI server, pieces of text
-  // As the server counts them; 0 where it says nothing.
+  int64_t num_tokens = 0;  // received tokens; for an OpenAI server, pieces of text
+  // The server's counts; 0 if it does not say them.
   int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
-  // If the answer is kept; each as far as the server sends it.
+  // Filled if the answer is kept; each as far as the server sends it.
   std::string text = {};
   std::vector<int32_t> token_ids = {};
-  std::vector<float> logprobs = {};         // of its tokens; OpenAI's echo has the prompt's first
-  std::vector<float> prompt_logprobs = {};  // of the prompt's tokens but the first
+  std::vector<float> logprobs = {};         // of the answer's tokens; OpenAI's echo has the
+                                            // prompt's first
+  std::vector<float> prompt_logprobs = {};  // of the prompt's tokens, except the first
   std::string finish_reason = {};           // as OpenAI's servers call it: "stop", "length"
-  std::string problem = {};  // that the server tells of, or that makes the answer unreadable
+  std::string problem = {};                 // the server's message, or why the answer is unreadable
 };
 
 class AnswerDecoder {
@@ -34,11 +35,11 @@ class AnswerDecoder {
   virtual ~AnswerDecoder() = default;
   // The next bytes of the body, cut anywhere.
   virtual void Take(std::string_view bytes, AnswerSoFar* answer) = 0;
-  // No more of them come. Says what is wrong with what there is, if nothing else has.
+  // No more bytes come. Says what is wrong with the answer, unless a problem is known already.
   virtual void End(AnswerSoFar*) const {}
 };
 
-// What is served, as far as the server says it.
+// The served model, as far as the server describes it.
 struct ServedModel {
   std::string name;
   int64_t vocab_size = 0;     // 0: not said
@@ -54,12 +55,12 @@ struct BackendOptions {
   HeaderList headers = {};         // further ones
   std::string extra_body = {};     // a JSON object whose members are added; OpenAI's only
   std::string authorization = {};  // "Bearer ...", or empty
-  bool keeps_answers = false;      // their texts, token ids and logprobs are wanted
+  bool keeps_answers = false;      // texts, token ids and logprobs are wanted
   bool wants_logprobs = false;     // of generated tokens
   bool wants_prompt_logprobs = false;
 };
 
-// For a model of `options` that is none of `served`: what there is.
+// An error if the model of `options` is not among `served`; it lists the served models.
 absl::Status CheckServed(const BackendOptions& options, const std::vector<std::string>& served);
 
 class LoadBackend {
@@ -78,12 +79,12 @@ class LoadBackend {
   virtual ClientRequest GenerateRequest(const WorkItem& item, uint64_t seed,
                                         const std::string& id) const = 0;
   virtual std::unique_ptr<AnswerDecoder> NewDecoder() const = 0;
-  // What is wrong with an answer whose end this is, in a sentence; empty: nothing. `body` is what
-  // came of one that the decoder was not given, as its status is an error.
+  // The problem of an answer with this end, in a sentence; empty: none. If the status is an error,
+  // the decoder does not get the body; `body` is then the received part of it.
   virtual std::string Problem(const AnswerEnd& end, std::string_view body) const = 0;
 };
 
-// The names of --backend: vLLM's, and ours first.
+// The names of --backend: first our own, then vLLM's names.
 inline constexpr const char* kBackendNames[] = {"quire", "vllm-grpc", "openai", "openai-chat"};
 // CHECKs the name.
 std::unique_ptr<LoadBackend> MakeLoadBackend(std::string_view name, BackendOptions options);

@@ -1,5 +1,5 @@
-// What a chunk of OpenAI's streams says that a load wants to know. Read in one pass without a tree:
-// a load reads a hundred thousand of them a second.
+// Reads the parts of a chunk of OpenAI's streams that a load needs. It reads in one pass without a
+// tree, because a load reads a hundred thousand chunks a second.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ namespace quire::bench {
 // wanted.
 void TakeOpenAiChunk(std::string_view data, bool keeps_answer, AnswerSoFar* answer);
 
-// The sentence of an error in OpenAI's JSON, or the body's beginning if it is none.
+// The sentence of an error in OpenAI's JSON, or the body's beginning if the body is no such JSON.
 std::string OpenAiErrorText(std::string_view body);
 
 }  // namespace quire::bench

@@ -1,4 +1,4 @@
-// What became of one request of a load. Times in seconds from the load's beginning.
+// The record of one request of a load. Times in seconds from the load's beginning.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace quire::bench {
 
 enum class Outcome : uint8_t {
-  kUnsent,       // in an interrupted run, or one whose time was over
+  kUnsent,       // because the run was interrupted, or its time was over
   kCompleted,    //
   kFailed,       // `problem` says why
   kInterrupted,  // cancelled by us, because the run ended
@@ -18,27 +18,27 @@ enum class Outcome : uint8_t {
 
 struct RequestRecord {
   Outcome outcome = Outcome::kUnsent;
-  double scheduled = 0;  // when it was to be sent
-  double sent = 0;       // when it was: later where --max-concurrency made it wait
+  double scheduled = 0;  // when it was due
+  double sent = 0;       // when it was sent: later if --max-concurrency made it wait
   double first_token = 0;
   double last_token = 0;
   double ended = 0;
   std::vector<float> itl_ms;      // between the pieces of an answer, each a token or more
-  int64_t num_tokens = 0;         // that came
+  int64_t num_tokens = 0;         // received tokens
   int64_t prompt_tokens = 0;      // the server's count, else ours
-  int64_t cached_tokens = 0;      // as the server says
+  int64_t cached_tokens = 0;      // the server's count
   int64_t completion_tokens = 0;  // the server's count, else num_tokens
   std::string problem;
   int32_t turn = 0;          // of its conversation
-  bool is_counted = false;   // completion_tokens is no number of pieces
+  bool is_counted = false;   // completion_tokens counts tokens, not pieces
   bool has_stopped = false;  // at an end token or a stop text, as an OpenAI server says
-  // If the answer was kept.
+  // Filled if the answer was kept.
   std::string text;
   std::vector<int32_t> token_ids;
   std::vector<float> logprobs, prompt_logprobs;
 
   bool got_tokens() const { return num_tokens > 0; }
-  // What its latencies count from.
+  // The time from which its latencies count.
   double begin(bool from_due) const { return from_due ? scheduled : sent; }
 };
 

@@ -1,4 +1,5 @@
-// SseReader: the data of server-sent events out of a body, wherever it was cut (WHATWG HTML, 9.2).
+// SseReader: reads the data of server-sent events from a body, wherever the body was cut (WHATWG
+// HTML, 9.2).
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ class SseReader {
   bool Next(std::string_view* data);
 
  private:
-  std::string bytes_;  // what has not been read begins at begin_
+  std::string bytes_;  // unread bytes begin at begin_
   size_t begin_ = 0;
   size_t searched_ = 0;  // up to here there is no end of a line
 };

@@ -1,4 +1,4 @@
-// The questions of `quality`: JSON lines, each of one of three kinds by the members that it has.
+// The questions of `quality`: JSON lines. The members of a line decide which of three kinds it is.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,31 @@
 namespace quire::bench {
 
 enum class QualityKind : uint8_t {
-  kAnswer,  // "prompt" or "messages": what is generated is compared with "answer", if there is one
+  kAnswer,  // "prompt" or "messages": the answer is compared with "answer", if there is one
   kText,    // "text": how likely it is
-  kChoice,  // "prompt" and "choices": which of them is likeliest after it; "answer" is the right
-            // one
+  kChoice,  // "prompt" and "choices": the likeliest choice after it; "answer" is the right one
 };
 
 struct QualityItem {
   QualityKind kind = QualityKind::kAnswer;
   int64_t line = 0;  // of the file
   std::string task = {};
-  WorkItem request = {};                  // of kChoice without a choice
-  std::vector<std::string> answers = {};  // any of them is right; none: only to be compared
+  WorkItem request = {};                  // for kChoice without a choice
+  std::vector<std::string> answers = {};  // each of them is right; none: a run only compares
   std::vector<std::string> choices = {};
   size_t right_choice = 0;
-  std::string fingerprint = {};  // of all that the line says
+  std::string fingerprint = {};  // of the whole line
 };
 
 struct QualityFileOptions {
   int64_t every = 1;                   // only every n-th line
-  int64_t max_tokens = 256;            // where the line says nothing
-  std::vector<std::string> stop = {};  // likewise
-  bool takes_messages = true;          // what the backend can ask for
+  int64_t max_tokens = 256;            // if the line says nothing
+  std::vector<std::string> stop = {};  // if the line says nothing
+  bool takes_messages = true;          // abilities of the backend
   bool tells_likelihoods = true;
 };
 
-// Errors (exit code 64) name the line and what it lacks.
+// Errors (exit code 64) name the line and the missing member.
 absl::StatusOr<std::vector<QualityItem>> ReadQualityItems(const std::string& path,
                                                           const QualityFileOptions& options);
 
@@ -44,11 +43,11 @@ absl::StatusOr<std::vector<QualityItem>> ReadQualityItems(const std::string& pat
 struct MatchOptions {
   bool ignore_case = false;         // of ASCII letters
   bool ignore_punctuation = false;  // of ASCII
-  std::string answer_after = {};    // only what comes after the last of these in the text counts
+  std::string answer_after = {};    // only text after the last occurrence of this counts
 };
 
-// Whether the text is one of the answers, but for white space around them; of an answer that is a
-// JSON object or list, whether it is the same value.
+// Whether the text is one of the answers, apart from white space around them. If an answer is a
+// JSON object or list, the text must have the same value.
 bool IsRight(std::string text, const std::vector<std::string>& answers,
              const MatchOptions& options);
 

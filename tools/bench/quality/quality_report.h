@@ -1,4 +1,5 @@
-// What `quality` makes of the answers: scores per task, as text and as JSON under lm-eval's names.
+// The report of `quality` on the answers: scores per task, as text and as JSON under lm-eval's
+// names.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,20 @@
 
 namespace quire::bench {
 
-// What came of an item.
+// The result for an item.
 struct QualityResult {
   bool is_done = false;      // else it failed, or the run was interrupted
   std::string problem = {};  // why it failed; empty: it was not asked
   std::string text = {};
   std::vector<int32_t> token_ids = {};
-  // Of the generated tokens; or, of kText and kChoice, of all tokens that were asked about.
+  // Logprobs of the generated tokens; for kText and kChoice, of all tokens of the scoring requests.
   std::vector<float> logprobs = {};
-  // kText: of the text. kChoice: of the prompt, then of the prompt with each choice.
+  // kText: of the text. kChoice: of the prompt, then of the prompt with each choice in turn.
   std::vector<double> log_likelihoods = {};
 };
 
-// The requests that say how likely the texts of `items` are: those of each item in a row, as
-// QualityResult::log_likelihoods has them. `owners` has the item of each.
+// The requests that ask how likely the texts of `items` are. The requests of an item follow each
+// other, in the order of QualityResult::log_likelihoods. `owners` gets the item of each request.
 std::vector<WorkItem> ScoringRequests(const std::vector<QualityItem>& items,
                                       std::vector<size_t>* owners);
 
@@ -33,7 +34,7 @@ std::vector<WorkItem> ScoringRequests(const std::vector<QualityItem>& items,
 void TakeAnswer(const RequestRecord& record, QualityResult* result);
 void TakeScore(const RequestRecord& record, QualityResult* result);
 
-double Share(int64_t part, int64_t whole);  // 0 of nothing
+double Share(int64_t part, int64_t whole);  // 0 if `whole` is 0
 
 struct TaskScore {
   // kAnswer, with answers.
@@ -41,10 +42,10 @@ struct TaskScore {
   // kText.
   int64_t num_texts = 0, num_tokens = 0, num_bytes = 0;
   double log_likelihood = 0;
-  // kChoice; the latter by likelihood per byte.
+  // kChoice; num_chosen_by_byte is by likelihood per byte.
   int64_t num_choices = 0, num_chosen = 0, num_chosen_by_byte = 0;
 
-  // Of what is right or wrong.
+  // The share of right ones among the items that can be right or wrong.
   double ShareRight() const;
 };
 
@@ -53,7 +54,7 @@ struct QualityReport {
   TaskScore total;
   int64_t num_failed = 0, num_unasked = 0;
   std::string first_problem;
-  std::vector<size_t> wrong;  // of kAnswer: items
+  std::vector<size_t> wrong;  // items of kAnswer
 };
 
 QualityReport MakeQualityReport(const std::vector<QualityItem>& items,

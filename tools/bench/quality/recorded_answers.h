@@ -1,5 +1,5 @@
-// Answers of a run, kept in a file, and how far those of another run are from them: JSON lines, one
-// for each item that was answered.
+// The answers of a run, kept in a file of JSON lines, one for each item that was answered; and how
+// far another run's answers are from them.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ namespace quire::bench {
 std::string RecordAnswers(const std::vector<QualityItem>& items,
                           const std::vector<QualityResult>& results);
 
-// The recorded result of each item; not is_done where there is none. Errors (exit code 64) name the
-// line, also when it belongs to another item than `items` has.
+// The recorded result of each item; is_done is false if there is none. Errors (exit code 64) name
+// the line, also if it belongs to an item that `items` does not have.
 absl::StatusOr<std::vector<QualityResult>> ReadRecordedAnswers(
     const std::string& path, const std::vector<QualityItem>& items);
 
 struct AnswerComparison {
-  int64_t num_compared = 0;     // generated answers, in tokens where both have them, else in bytes
-  int64_t num_identical = 0;    // to their ends
-  int64_t num_begin_alike = 0;  // their first so many, or all that there are
-  int64_t first_tokens = 0;     // how many these are
-  std::vector<int64_t> divergences = {};  // of the others: the first token that differs
-  // |difference| of the logprobs of tokens that both have, up to the first that differs; of texts
-  // and choices, of all of them.
+  int64_t num_compared = 0;     // generated answers, by tokens if both have them, else bytes
+  int64_t num_identical = 0;    // identical to their ends
+  int64_t num_begin_alike = 0;  // the same in the first first_tokens tokens, or in all of them
+  int64_t first_tokens = 0;     // the number of tokens that num_begin_alike looks at
+  std::vector<int64_t> divergences = {};  // the first token that differs, for each other answer
+  // |difference| of the logprobs of tokens that both runs have: up to the first token that differs;
+  // for texts and choices, of all tokens.
   std::vector<double> logprob_differences = {};
-  int64_t num_missing = 0;  // items that one of the runs has no answer to
+  int64_t num_missing = 0;  // items to which one of the runs has no answer
 
   double ShareIdentical() const;
 };

@@ -1,5 +1,5 @@
-// The data of a report's page: its results as JSON, each run with its requests and the doubts about
-// it, and for each figure the run that is clearly the best. Pure.
+// The data of a report's page: its results as JSON. Each run has its requests and the doubts about
+// it. Each figure has the run that is clearly the best. Pure.
 #pragma once
 
 #include <string>
@@ -16,11 +16,11 @@ inline constexpr size_t kMostResults = 8;  // as many as the page has colours
 struct NamedResult {
   std::string name;
   std::string kind = "run";  // as KindOf has it
-  SavedRun run = {};         // of other kinds only its path and its JSON
+  SavedRun run = {};         // for other kinds only its path and its JSON
 };
 
-// The best of several is marked where `compare` calls it clear, which takes a while: `progress`, if
-// any, counts that.
+// Marks the best of several runs if `compare` calls it clear. That takes a while; `progress`, if
+// any, counts it.
 nlohmann::ordered_json ReportData(const std::vector<NamedResult>& results, Progress* progress);
 
 }  // namespace quire::bench

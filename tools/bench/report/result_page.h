@@ -1,5 +1,5 @@
-// Pages of results: one file each, with nothing from outside, which draws what its data says by its
-// own script (page/). Pure; any thread.
+// Pages of results. Each is one file that needs nothing from outside; its own script (page/) draws
+// its data. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 namespace quire::bench {
 
 // `data` has the results of a report, or the steps of a timeline; see page/report.js. No text of it
-// becomes markup; control characters and those that turn the direction of text become U+FFFD.
+// becomes markup. Control characters, and characters that change the direction of text, become
+// U+FFFD.
 std::string ResultPage(const std::string& title, const nlohmann::ordered_json& data);
 
 // The page without its title and its data, made of page/ when quire-bench is built.

@@ -1,5 +1,5 @@
-// Two sides of a comparison, figure by figure: values, change, and the interval in which the change
-// lies with 95 % confidence; and the bounds of --fail-if on them. Pure.
+// Compares two sides figure by figure: their values, the change, and the interval in which the
+// change lies with 95 % confidence. Judges the bounds of --fail-if on them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -20,42 +20,42 @@ namespace quire::bench {
 struct ComparedFigure {
   Figure figure;
   std::optional<double> a, b;
-  std::optional<double> change = {};  // (b - a) / a; none where a is zero or one is missing
+  std::optional<double> change = {};  // (b - a) / a; none if a is zero or a value is missing
   std::optional<std::pair<double, double>> interval = {};  // of the change
   std::string why_no_interval = {};
 };
 
 struct ComparisonOptions {
-  std::vector<std::string> more_figures =
-      {};  // that are wanted, though the files may not state them
+  std::vector<std::string> more_figures = {};  // wanted even if the files do not state them
   int64_t num_resamples = 2000;
   uint64_t seed = 0;
-  bool are_paired = false;  // the sides, which are then drawn together
+  bool are_paired = false;  // then the sides are drawn together
 };
 
-// Whether the i-th run of each side sent the same requests: by its seed, how many there are, and
-// the prompt tokens of each. Then they are to be drawn together, so that what differs from request
-// to request, and from arrival to arrival, is none of the change.
+// Whether the i-th run of each side sent the same requests, judged by the seed, the number of
+// requests, and the prompt tokens of each. Then Compare should draw them together, so that
+// differences between requests, and between arrivals, do not count as change.
 bool ArePaired(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b);
 
 // `progress`, if any, counts the resamples. Stops early once Interrupted().
 std::vector<ComparedFigure> Compare(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b,
                                     const ComparisonOptions& options, Progress* progress);
 
-// 1: B has more, beyond the doubt of the interval; -1: less; 0: there is no clear change.
+// 1: B has clearly more, because the interval does not contain zero; -1: clearly less; 0: no clear
+// change.
 int ClearDirection(const ComparedFigure& one);
 
 std::string ToText(const std::vector<ComparedFigure>& figures);
 nlohmann::ordered_json ToJson(const std::vector<ComparedFigure>& figures);
 
-// "p99_ttft_ms>+5%": a change of more than that; "p99_ttft_ms>200": a value of B of more than that;
-// "<" likewise.
+// "p99_ttft_ms>+5%": a change of more than 5 %. "p99_ttft_ms>200": a value of B above 200. "<" is
+// for less.
 struct Bound {
   std::string text;
   Figure figure;
   bool is_above = true;
   bool is_change = true;
-  double limit = 0;  // of a change: 0.05 for 5 %
+  double limit = 0;  // for a change: 0.05 for 5 %
 };
 
 // An error (exit code 64) for anything else.
@@ -66,9 +66,9 @@ struct Verdict {
   std::string why;
 };
 
-// A bound of a change fails when the change is beyond it and its interval, if there is one, is
-// wholly on that side of no change; a bound of a value when B is beyond it. An error (exit code 66)
-// when there is no such figure.
+// A bound on a change fails if the change is beyond it and the change's interval, if there is one,
+// lies wholly on that side of zero. A bound on a value fails if B is beyond it. An error (exit code
+// 66) if there is no such figure.
 absl::StatusOr<Verdict> Judge(const Bound& bound, const std::vector<ComparedFigure>& figures);
 
 }  // namespace quire::bench

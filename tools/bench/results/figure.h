@@ -11,9 +11,9 @@
 namespace quire::bench {
 
 enum class FigureKind : uint8_t {
-  kLatency,  // a statistic of samples that requests have
-  kRate,     // something of the requests per second of the run
-  kStated,   // of the run as a whole: only its file can say it
+  kLatency,  // a statistic of the requests' samples
+  kRate,     // requests, or a part of them such as tokens, per second of the run
+  kStated,   // a value of the whole run, which only its file can say
 };
 
 enum class Statistic : uint8_t { kMean, kDeviation, kPercentile };
@@ -30,16 +30,16 @@ struct Figure {
 // "p99_ttft" is "p99_ttft_ms", too.
 Figure FigureNamed(const std::string& name);
 
-// Those that any of the runs' files has, in the order of a report.
+// The figures that any of the runs' files has, in the order of a report.
 std::vector<Figure> FiguresOf(const std::vector<const SavedRun*>& runs);
 
-// An error (exit code 66) that says what files there are, where it has none.
+// An error (exit code 66) if the run has no figures; it says which kinds of files have some.
 absl::Status CheckHasFigures(const SavedRun& run);
 
 // A request's samples of "ttft", "tpot", "itl", "e2el" or "client_queue_time", in ms.
 void AppendSamples(const SavedRequest& request, const std::string& metric,
                    std::vector<double>* samples);
-// What a request adds to what "request_throughput" and its like count.
+// The amount that a request adds to the count of "request_throughput" or a similar rate.
 double RateShare(const SavedRun& run, const SavedRequest& request, const std::string& name);
 
 }  // namespace quire::bench

@@ -1,13 +1,13 @@
-// Resampled: the runs of one side of a comparison, from which requests are drawn again and again
-// (bootstrap), so that it can be said how far a figure would be another one if other requests had
-// come. One thread.
+// Resampled: the runs of one side of a comparison. Requests are drawn from them again and again
+// (bootstrap), to find how much a figure would differ if other requests had come. One thread.
 //
-// Requests are drawn in blocks of neighbours, as many as there are in each: who waits in one queue
-// waits together, and alone each would seem to say something new. Where a side has several runs,
-// runs are drawn first and then their requests: what differs from run to run counts. A rate is that
-// of a run as long as its requests make it. Where they were sent at a given rate, each brings the
-// time since another one ended before it. Elsewhere the mean number in flight is kept: by Little's
-// law a run of slower requests is so much longer.
+// Requests are drawn in blocks of neighbours, as many as a run has. Requests in one queue wait
+// together; if each were drawn by itself, it would seem to say something new. If a side has several
+// runs, Draw first draws runs and then their requests, so that differences between runs count. A
+// rate needs the length of the drawn run, which follows from its requests. If the requests were
+// sent at a given rate, each brings the time since another request ended before it. Otherwise the
+// mean number in flight stays the same: by Little's law a run of slower requests is longer in
+// proportion.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,12 @@ class Resampled {
   // Keeps references to both.
   Resampled(absl::Span<const SavedRun> runs, const std::vector<Figure>& figures);
 
-  // What the runs say: of all their requests, else the mean of what their files say.
+  // The runs' value of the figure: computed from all their requests; if that is not possible, the
+  // mean of the values in their files.
   std::optional<double> Value(size_t figure) const;
-  // Why Draw does not have it; empty if it does.
+  // Why Draw does not give the figure; empty if it does.
   std::string WhyNot(size_t figure) const;
-  // The figures of requests drawn anew: [figures.size()], zero where WhyNot says why.
+  // The figures of newly drawn requests: [figures.size()]. A figure is zero if WhyNot says why.
   std::vector<double> Draw(std::mt19937_64& random) const;
 
  private:
@@ -53,9 +54,9 @@ class Resampled {
 
   const absl::Span<const SavedRun> runs_;
   const std::vector<Figure>& figures_;
-  std::vector<size_t> begins_;  // of each run's requests, and the end
+  std::vector<size_t> begins_;  // where each run's requests begin, and the end
   std::vector<Sorted> sorted_;
-  std::vector<double> seconds_;  // that each request brings to its run
+  std::vector<double> seconds_;  // seconds that each request brings to its run
   std::vector<double> of_all_;   // Evaluate of every request once
 };
 

@@ -1,4 +1,4 @@
-// Whether two runs can be compared at all. Pure.
+// Checks whether two runs can be compared at all. Pure.
 #pragma once
 
 #include <string>

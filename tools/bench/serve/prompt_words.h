@@ -1,5 +1,5 @@
-// Random prompts as texts, for servers that take no token ids: about a token a word, or with a
-// tokenizer exactly as many tokens as were asked for. Immutable; any thread.
+// Random prompts as texts, for servers that take no token ids. A word has about one token; with a
+// tokenizer, a prompt has exactly the wanted number of tokens. Immutable; any thread.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class PromptWords {
   std::vector<std::string> words_;
 };
 
-// Tokens of a text, without special ones; 0 for what is no text.
+// The number of tokens of a text, without special ones; 0 if the bytes are no text.
 int64_t CountTokens(const Tokenizer& tokenizer, const std::string& text);
 
 }  // namespace quire::bench

@@ -1,4 +1,4 @@
-// The command line of `serve`: vLLM's names where its benchmark has one.
+// The command line of `serve`. A flag has vLLM's name if vLLM's benchmark has such a flag.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct ServeFlags : ServerFlags {
   bool flushes_cache = false;  // before the load
 
   std::optional<std::string> json_file, dataset_file;
-  bool append_result = false;  // a line to an earlier one of --save-result
-  bool save_result = false;    // under vLLM's name for it
+  bool append_result = false;  // adds a line to an earlier file of --save-result
+  bool save_result = false;    // under vLLM's file name
   bool save_detailed = false;  // with every request
   std::string result_dir;
   std::string result_filename;
@@ -42,7 +42,7 @@ struct ServeFlags : ServerFlags {
 
 void AddServeFlags(CLI::App& command, ServeFlags* flags);
 
-// Fills what follows from the other flags. Errors (exit code 64) name the flag.
+// Fills the values that follow from the other flags. Errors (exit code 64) name the flag.
 absl::Status CheckServeFlags(ServeFlags* flags);
 
 }  // namespace quire::bench

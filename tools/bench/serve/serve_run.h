@@ -1,4 +1,4 @@
-// One load of a running server, as `serve` runs it and `sweep` does again and again. Main thread.
+// One load of a running server. `serve` runs one, `sweep` runs several. Main thread.
 #pragma once
 
 #include <memory>
@@ -17,17 +17,17 @@ namespace quire::bench {
 // --num-warmups.
 absl::Status WarmUp(const ServeFlags& flags, const ServedTarget& target);
 
-// Sends `items` when they are `due`, as DueTimes has it. Within an InterruptibleRun.
+// Sends `items` at the times `due`, which come from DueTimes. Call it within an InterruptibleRun.
 LoadResult RunServedLoad(const ServeFlags& flags, const ServedTarget& target,
                          const std::vector<WorkItem>& items, const std::vector<double>& due);
 
-// What --json writes of it.
+// The load's members in the file of --json.
 nlohmann::ordered_json ResultJson(const ServeFlags& flags, const ServedTarget& target,
                                   const std::vector<WorkItem>& items, const LoadResult& result,
                                   const ServeReport& report);
 
-// Says on standard error what makes the figures doubtful; of a later load of the same server only
-// what is the load's own.
+// Says on standard error what makes the figures doubtful. For a later load of the same server it
+// says only what concerns that load.
 void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
                   const ServeReport& report, const ClientEffort& effort, bool is_later = false);
 
@@ -37,11 +37,11 @@ struct SavedResult {
   std::string earlier;               // the file whose lines are kept (--append-result), or empty
 };
 
-// Named after `load` and the rest, unless --result-filename says how.
+// Its name comes from `load` and the other values, unless --result-filename gives one.
 absl::StatusOr<SavedResult> OpenSavedResult(const ServeFlags& flags, const ServedTarget& target,
                                             const std::string& load);
 
-// Writes a result to the files that were asked for; `json_file` may be null.
+// Writes a result to the files that the flags name; `json_file` may be null.
 absl::Status WriteResult(const nlohmann::ordered_json& result, ResultFile* json_file,
                          const SavedResult& saved);
 

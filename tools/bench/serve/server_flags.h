@@ -1,4 +1,4 @@
-// Which server a command asks, and how: flags under vLLM's names where its benchmark has one.
+// Which server a command asks, and how. A flag has vLLM's name if vLLM's benchmark has such a flag.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ServerFlags {
   std::string backend = "quire";
   std::string target;  // as client::ParseTarget has it
   BackendOptions server;
-  double ready_seconds = 0;  // that a server may take until it answers
+  double ready_seconds = 0;  // time that a server may take until it answers
 
   // As they were written; CheckServerFlags reads them.
   std::string base_url, host, served_model_name;
@@ -33,10 +33,10 @@ struct ServerFlags {
 
 void AddServerFlags(CLI::App& command, ServerFlags* flags);
 
-// Fills what follows from the other flags. Errors (exit code 64) name the flag.
+// Fills the values that follow from the other flags. Errors (exit code 64) name the flag.
 absl::Status CheckServerFlags(ServerFlags* flags);
 
-// "KEY=VALUE" each.
+// Each is "KEY=VALUE".
 absl::Status SplitPairs(const char* flag, const std::vector<std::string>& texts,
                         std::vector<std::pair<std::string, std::string>>* pairs);
 
@@ -46,10 +46,11 @@ struct ServedTarget {
   ServedModel model;
 };
 
-// The server, once it says what its model is; an error (exit code 69) when none answers in time.
+// The server, once it has described its model; an error (exit code 69) if no server answers in
+// time.
 absl::StatusOr<ServedTarget> OpenTarget(const ServerFlags& flags);
 
-// What a run says first, and what its result says, of the server.
+// The description of the server in a run's header and in its result.
 RunHeader TargetHeader(const std::string& command, const std::string& what,
                        const ServerFlags& flags, const ServedModel& model);
 nlohmann::ordered_json TargetJson(const std::string& command, const ServerFlags& flags,

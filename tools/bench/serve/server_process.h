@@ -26,9 +26,9 @@ class ServerProcess {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   const std::string& target() const { return target_; }  // "127.0.0.1:PORT"
-  // Polls until the port accepts a connection, or until Interrupted(). UNAVAILABLE, with what the
-  // server said last, when the process has ended (whose exit code the status takes over) or time
-  // is up.
+  // Polls until the port accepts a connection, or until Interrupted(). UNAVAILABLE, with the
+  // server's last line, if the process has ended or time is up. If the process has ended, the
+  // status has its exit code.
   absl::Status WaitUntilListening(double timeout_seconds);
   std::string Log() const;       // all that the server has written to standard error
   std::string LastLine() const;  // of the log, without the program's name

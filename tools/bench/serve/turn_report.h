@@ -19,11 +19,11 @@ struct TurnReport {
   double CachedShare() const;
 };
 
-// Of what completed, by turn: the first is [0].
+// Values of completed requests, by turn: [0] is the first turn.
 std::vector<TurnReport> MakeTurnReports(const std::vector<RequestRecord>& records,
                                         const ReportOptions& options);
 
-// Both empty where nothing had a second turn.
+// Both are empty if no conversation had a second turn.
 std::string ToText(const std::vector<TurnReport>& turns);
 nlohmann::ordered_json ToJson(const std::vector<TurnReport>& turns);
 

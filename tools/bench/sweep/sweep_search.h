@@ -1,10 +1,11 @@
-// The search for the load at which a server saturates: which load comes next, and which of those
-// that were run were too much. Pure.
+// The search for the load at which a server saturates: which load comes next, and which of the
+// earlier loads were too much. Pure.
 //
-// A rate of requests is too much when fewer than 95 % of what was due were completed per second, of
-// the middle of the run: neither the first requests, which find an empty server, nor the last,
-// which leave it empty. So many requests at a time are too much when fewer had at least 95 % of
-// their throughput. Any load is when too few of its requests were good ones, or too many failed.
+// A rate of requests is too much if the server completed fewer than 95 % of the due requests per
+// second in the middle of the run. The first requests do not count, because they find an empty
+// server, nor do the last, because they leave it empty. A number of requests at a time is too much
+// if a smaller number had at least 95 % of its throughput. Any load is too much if too few of its
+// requests were good ones, or too many failed.
 #pragma once
 
 #include <optional>
@@ -19,32 +20,33 @@ namespace quire::bench {
 struct SweepRules {
   bool by_concurrency = false;  // else by requests per second
   double from = 1, to = 1e5;
-  std::vector<double> values = {};  // in their place, and no search
-  double precision = 0.1;           // of what is found, as a share of it
-  double good_share = 0.9;          // of the requests that are sent, where --goodput has bounds
+  std::vector<double> values = {};  // these loads only, without a search
+  double precision = 0.1;           // of the found load, as a share of it
+  double good_share = 0.9;          // of the sent requests, if --goodput has bounds
   int64_t max_points = 24;
 };
 
 struct SweepPoint {
   double load = 0;           // requests per second, or at a time
-  double offered_rate = 0;   // requests per second that were due; of conversations the first turns
-  double achieved_rate = 0;  // of these, that completed
+  double offered_rate = 0;   // due requests per second; for conversations their first turns
+  double achieved_rate = 0;  // the part of these that completed
   double output_throughput = 0;
   double failed_share = 0;
   std::optional<double> good_share = {};
 };
 
-// What became of a load.
+// The result of a load.
 SweepPoint MakePoint(double load, const LoadResult& result, const ServeReport& report,
                      const ReportOptions& options);
 
-// Why it was too much for the server; empty where it was not.
+// Why it was too much for the server; empty if it was not.
 std::string WhyTooMuch(const SweepPoint& point, const std::vector<SweepPoint>& points,
                        const SweepRules& rules);
 
-// From --from twice as much each time until it is too much; then between the highest load that was
-// not and the lowest that was, to within the precision; of requests at a time below the highest,
-// since that may be more than are needed. None when the search is over.
+// The next load. It begins with --from and doubles until a load is too much. Then it goes between
+// the highest load that was not too much and the lowest that was, to within the precision. For
+// requests at a time it also looks below the highest, because that may be more than needed. None
+// when the search is over.
 std::optional<double> NextLoad(const std::vector<SweepPoint>& points, const SweepRules& rules);
 
 struct Saturation {

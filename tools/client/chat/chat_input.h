@@ -1,4 +1,4 @@
-// What a person types at the prompt of `quire chat`: a message or a command. Pure; any thread.
+// The input of a person at the prompt of `quire chat`: a message or a command. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -22,12 +22,12 @@ struct ChatInput {
   std::string text;
 };
 
-// Whether `typed` begins with """ and its closing """ has yet to come: then the next line belongs
-// to it too, after a line break.
+// Whether `typed` begins with """ and its closing """ has not come yet. Then the next line belongs
+// to the input, too, after a line break.
 bool IsOpenBlock(std::string_view typed);
 
-// Classifies what was typed. One line that begins with / and has no second / in its first word is a
-// command; text within """ is a message whatever it begins with.
+// Classifies the input. One line is a command if it begins with / and has no second / in its first
+// word. Text within """ is a message, whatever it begins with.
 ChatInput ParseChatInput(std::string_view typed);
 
 // The answer to /help.

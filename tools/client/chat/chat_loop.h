@@ -1,5 +1,5 @@
-// The conversation of `quire chat`: what is typed goes to the server with all that was said before,
-// the answer is printed as it comes. Main thread.
+// The conversation of `quire chat`: each message goes to the server with the whole conversation
+// before it, and the answer is printed as it comes. Main thread.
 #pragma once
 
 #include <istream>
@@ -16,7 +16,7 @@ namespace quire::client {
 
 struct ChatOptions {
   std::string target;           // for messages to the user
-  v1::GenerateRequest request;  // what every request says, but for its messages
+  v1::GenerateRequest request;  // every request's fields, except its messages
   std::string system;           // empty: none
   bool quiet = false;           // no usage and timings after each answer
 };
@@ -30,17 +30,17 @@ class ChatLoop {
   int RunOnTerminal(LineEditor& editor);
 
   // A program at a pipe: each line is a message; an empty line or the end of the input ends the
-  // chat. Returns 0, 130 after SIGINT during an answer, else the code of the last call that failed.
+  // chat. Returns 0; 130 after SIGINT during an answer; or the code of the last call that failed.
   int RunOnPipe(std::istream& input);
 
  private:
   enum class Turn { kAnswered, kStopped, kFailed };
 
-  // Asks and prints. A question that fails, or is stopped before any text came, is taken back: the
-  // conversation is as it was. After a stop that came later the printed part stays, because the
-  // person has read it and may refer to it.
+  // Asks and prints. If a question fails, or is stopped before any text came, it is removed from
+  // the conversation. If it is stopped later, the printed part stays, because the person has read
+  // it and may refer to it.
   Turn Ask(const std::string& text);
-  // What a command does; false to end the chat.
+  // Runs a command; false to end the chat.
   bool Do(const ChatInput& input);
   void Save(const std::string& path) const;
   // Reads until a """ block is closed; nothing when the person gave up.

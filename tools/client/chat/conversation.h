@@ -9,17 +9,17 @@ namespace quire::client {
 
 class Conversation {
  public:
-  // Sets the system message, which stands first; empty removes it. What was said stays.
+  // Sets the system message, which stands first; empty removes it. The other messages stay.
   void SetSystem(const std::string& text);
   void AddUser(const std::string& text);
   void AddAssistant(const std::string& text);
   // Removes the last message: the question whose answer failed.
   void TakeBackLast();
-  // Removes all but the system message.
+  // Removes every message except the system message.
   void Clear();
 
   bool HasSystem() const;
-  // Whether anything but a system message is there.
+  // Whether there is a message other than the system message.
   bool HasTurns() const;
   const v1::Messages& messages() const { return messages_; }
 

@@ -1,6 +1,6 @@
-// What was typed at the prompt, kept between chats: one JSON string per line, oldest first,
-// readable by its owner only. Every failure leaves the chat without memory and nothing else, so
-// none is reported. Main thread.
+// Keeps the lines that a person types at the prompt, between chats: one JSON string per line,
+// oldest first, readable by the file's owner only. A failure only leaves the chat without this
+// memory, so no failure is reported. Main thread.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class HistoryFile {
   // $XDG_STATE_HOME/quire/history, else ~/.local/state/quire/history, else empty.
   static std::string DefaultPath();
 
-  // The last kMaxEntries entries. A file that has grown to twice as many is cut back to them.
+  // The last kMaxEntries entries. A file that has grown to twice that number is cut back to them.
   std::vector<std::string> Load();
 
   // Adds one entry, making the file and its folders if they are missing. Several chats may add to

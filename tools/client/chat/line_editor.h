@@ -17,7 +17,7 @@ class LineEditor {
  public:
   enum class Outcome {
     kLine,
-    kInterrupted,  // Ctrl-C: what was typed is dropped
+    kInterrupted,  // Ctrl-C: the line is dropped
     kEnd,          // Ctrl-D on an empty line, or the terminal is gone
   };
   struct Result {

@@ -1,4 +1,4 @@
-// JSON on standard output, for programs to read. Pure but for PrintJson; any thread.
+// JSON on standard output, for programs to read. Pure, except PrintJson; any thread.
 #pragma once
 
 #include <string>

@@ -36,7 +36,7 @@ StreamResult RunStream(InferenceClient& client, CancellableCall& call,
 
 nlohmann::ordered_json ToJson(const StreamResult& result);
 
-// What --logprobs and --prompt-logprobs asked for, as tables; empty when nothing was asked for.
+// The logprobs that --logprobs and --prompt-logprobs ask for, as tables; empty without these flags.
 std::string LogprobTables(const StreamResult& result);
 
 // "12 prompt tokens (0 cached), 5 generated; ..." for standard error.

@@ -1,4 +1,4 @@
-// Text from others on its way to a terminal. Pure functions but PrintText; any thread.
+// Text from others on its way to a terminal. Pure functions, except PrintText; any thread.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ size_t DisplayWidth(std::string_view text);
 // `text` in double quotes, with quotes, backslashes and control characters escaped.
 std::string Quoted(std::string_view text);
 
-// Writes `text` to standard output at once; made TerminalSafe first if that is a terminal.
+// Writes `text` to standard output at once. If that is a terminal, the text is first made
+// TerminalSafe.
 void PrintText(std::string_view text);
 
 }  // namespace quire::client
