@@ -89,7 +89,7 @@ class MessageBlocks {
       default:
         // The answer may have ended within the arguments, or the model has written something else.
         return absl::StrCat("{\"type\": \"tool_use\", ", call_,
-                            ", \"input\": ", text_.starts_with("{") && IsJson(text_) ? text_ : "{}",
+                            ", \"input\": ", text_.starts_with('{') && IsJson(text_) ? text_ : "{}",
                             "}");
     }
   }
