@@ -17,22 +17,28 @@
 
 namespace quire {
 
-// Calls `read(const absl::Status&, const std::string& bytes)` once. It gets an error and no bytes
-// if the call is cancelled while it waits, or if the pool takes no more.
+// Calls `run(const absl::Status&)` once for a request of `num_bytes`, which holds
+// `num_memory_bytes` while it waits. It gets an error if the call is cancelled while it waits, or
+// if the pool takes no more.
+template <typename Run>
+void RunByLength(WorkPool* pool, const Call& call, size_t num_bytes, size_t num_memory_bytes,
+                 Run run) {
+  if (num_bytes <= kMaxInlineBytes) {
+    run(absl::OkStatus());
+  } else {
+    pool->Add({num_memory_bytes, call.token(), call.cost(), std::move(run)});
+  }
+}
+
+// The same, with `read(const absl::Status&, const std::string& bytes)`.
 template <typename Read>
 void ReadOrRefuse(WorkPool* pool, const Call& call, std::string bytes, Read read) {
-  if (bytes.size() <= kMaxInlineBytes) {
-    read(absl::OkStatus(), bytes);
-    return;
-  }
   // A parsed request takes several times its text.
   constexpr size_t kMemoryPerByte = 2;
-  const size_t num_bytes = kMemoryPerByte * bytes.size();
+  const size_t num_bytes = bytes.size();
   auto held = std::make_shared<std::string>(std::move(bytes));
-  pool->Add({num_bytes, call.token(), call.cost(),
-             [held, read = std::move(read)](const absl::Status& status) {
-               read(status, status.ok() ? *held : std::string());
-             }});
+  RunByLength(pool, call, num_bytes, kMemoryPerByte * num_bytes,
+              [held, read = std::move(read)](const absl::Status& status) { read(status, *held); });
 }
 
 // Calls `read(const std::string& bytes)` once, unless the call fails before.

@@ -33,14 +33,9 @@ SCRIPTS = {
     "long": ["la " * 600],
     "cut": ['<tool_call>{"name": "get_weather", "arguments": {"city": "Llanfair' + "pwll" * 8],
 }
-TEMPLATE = """{%- if tools %}{{ tools | tojson }}{% endif %}{%- if enable_thinking is defined %}thinking {{ enable_thinking }}{% endif %}
+TEMPLATE = """{%- if enable_thinking is defined %}thinking {{ enable_thinking }}{% endif %}
 {%- if reasoning_effort is defined %}effort {{ reasoning_effort }}{% endif %}
-{%- for message in messages %}[{{ message.role }}]
-{%- if message.reasoning_content %}({{ message.reasoning_content }}){% endif %}
-{{- message.content }}
-{%- for call in message.tool_calls or [] %}<{{ call.function.name }} in {{ call.function.arguments.city }}>{% endfor %}
-{%- if message.tool_call_id %} for {{ message.tool_call_id }} of {{ message.name }}{% endif %}{% endfor %}
-{#- <tool_call> </think> #}"""
+""" + scripted_model.TOOLS_TEMPLATE
 WEATHER = {"name": "get_weather", "description": "The weather", "input_schema": {
     "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "array"}}}}
 NOW = {"name": "now", "input_schema": {"type": "object"}}

@@ -25,13 +25,6 @@ SCRIPTS = {
     "reasons": ["<think>", "\nWell, I look.\n", "</think>", '\n\n<tool_call>{"name": "mcp__clock__now", "arguments": {}}</tool_call>'],
     "cut": ['<tool_call>{"name": "get_weather", "arguments": {"city": "Llanfair' + "pwll" * 8],
 }
-TEMPLATE = """{%- if tools %}{{ tools | tojson }}{% endif %}
-{%- for message in messages %}[{{ message.role }}]
-{%- if message.reasoning_content %}({{ message.reasoning_content }}){% endif %}
-{{- message.content }}
-{%- for call in message.tool_calls or [] %}<{{ call.function.name }} in {{ call.function.arguments.city }}>{% endfor %}
-{%- if message.tool_call_id %} for {{ message.tool_call_id }} of {{ message.name }}{% endif %}{% endfor %}
-{#- <tool_call> </think> #}"""
 WEATHER = {"type": "function", "name": "get_weather", "description": "The weather", "strict": True, "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "array"}}}}
 NOW = {"type": "function", "name": "now"}
@@ -42,7 +35,7 @@ class ResponsesToolsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        scripted_model.make(folder, SCRIPTS, SPECIAL, TEMPLATE)
+        scripted_model.make(folder, SCRIPTS, SPECIAL, scripted_model.TOOLS_TEMPLATE)
         cls.server = cls.enterClassContext(Server("--model", folder, "--served-model-name", "scripts", "--device", "cpu"))
 
     def setUp(self):

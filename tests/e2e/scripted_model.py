@@ -7,6 +7,15 @@ import struct
 
 END = "<end>"
 
+# A chat with tools, reasoning and results, each to be seen in the prompt.
+TOOLS_TEMPLATE = """{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for message in messages %}[{{ message.role }}]
+{%- if message.reasoning_content %}({{ message.reasoning_content }}){% endif %}
+{{- message.content }}
+{%- for call in message.tool_calls or [] %}<{{ call.function.name }} in {{ call.function.arguments.city }}>{% endfor %}
+{%- if message.tool_call_id %} for {{ message.tool_call_id }} of {{ message.name }}{% endif %}{% endfor %}
+{#- <tool_call> </think> #}"""
+
 
 def _byte_letters():
     """The letters that stand for bytes in a byte-level vocabulary."""

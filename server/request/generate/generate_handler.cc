@@ -36,12 +36,19 @@ RefusalReason GenerateHandler::ReasonOfCheck(const absl::Status& status) {
 
 void GenerateHandler::Refuse(const Caller& caller, const absl::Status& status,
                              std::optional<RefusalReason> reason) {
-  parts_.metrics->CountRefusal(reason.value_or(RefusalOf(status.code())));
   if (caller.lease != nullptr) *caller.lease = {};
-  if (parts_.exporter == nullptr) return;
-  if (const RecordedTrace trace = parts_.exporter->Record(caller.trace, caller.arrived)) {
-    trace->End(status.code(), MonotonicNow());
-  }
+  CountRefused(status, reason, RecordOf(caller));
+}
+
+RecordedTrace GenerateHandler::RecordOf(const Caller& caller) {
+  if (parts_.exporter == nullptr) return nullptr;
+  return parts_.exporter->Record(caller.trace, caller.arrived);
+}
+
+void GenerateHandler::CountRefused(const absl::Status& status, std::optional<RefusalReason> reason,
+                                   const RecordedTrace& trace) {
+  parts_.metrics->CountRefusal(reason.value_or(RefusalOf(status.code())));
+  if (trace != nullptr) trace->End(status.code(), MonotonicNow());
 }
 
 void GenerateHandler::Start(Caller caller, Generation asked, std::unique_ptr<AnswerWriter> writer) {
@@ -63,9 +70,7 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
     pending.access.model = pending.asked.model;
     pending.writer = std::move(listed.writer);
     pending.arrived = caller.arrived;
-    if (parts_.exporter != nullptr) {
-      pending.trace = parts_.exporter->Record(caller.trace, caller.arrived);
-    }
+    pending.trace = RecordOf(caller);
   }
   if (caller.lease != nullptr) batch.requests.front().lease = std::move(*caller.lease);
   if (const absl::Status checked = CheckAll(batch); !checked.ok()) {
@@ -189,12 +194,8 @@ void GenerateHandler::HandOver(Batch& batch, size_t index, std::unique_ptr<Answe
 void GenerateHandler::Refuse(Batch& batch, const absl::Status& status,
                              std::optional<RefusalReason> reason) {
   for (Pending& pending : batch.requests) {
-    parts_.metrics->CountRefusal(reason.value_or(RefusalOf(status.code())));
     pending.lease = {};  // before the client can know that its id is free
-    if (pending.trace != nullptr) {
-      pending.trace->End(status.code(), MonotonicNow());
-      pending.trace.reset();
-    }
+    CountRefused(status, reason, std::exchange(pending.trace, nullptr));
   }
   spdlog::debug("{} request(s) of {} end before the engine has them: {}", batch.requests.size(),
                 batch.principal->name, absl::StatusCodeToString(status.code()));

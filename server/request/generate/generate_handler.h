@@ -112,6 +112,9 @@ class GenerateHandler {
     const std::shared_ptr<AnswerSize> answer_size = std::make_shared<AnswerSize>();
   };
 
+  RecordedTrace RecordOf(const Caller& caller);  // null: not recorded
+  void CountRefused(const absl::Status& status, std::optional<RefusalReason> reason,
+                    const RecordedTrace& trace);
   absl::Status Check(const Principal& principal, Pending& pending);
   absl::Status CheckAll(Batch& batch);
   absl::Status Tokenize(Batch& batch);

@@ -1,7 +1,6 @@
 #include "server/request/generate/prompt.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -20,8 +19,6 @@ namespace quire {
 
 namespace {
 
-using jinja::Value;
-
 // No field is to blame for the request's end.
 template <typename Result>
 absl::StatusOr<Result> Blaming(absl::string_view field, absl::StatusOr<Result> result) {
@@ -29,20 +26,10 @@ absl::StatusOr<Result> Blaming(absl::string_view field, absl::StatusOr<Result> r
   return InField(field, result.status());
 }
 
-absl::StatusOr<Value> MessageList(const ChatPrompt& chat, JsonBudget* budget) {
-  std::vector<Value> list;
-  list.reserve(chat.messages.size());
-  for (const JsonTree& message : chat.messages) {
-    ASSIGN_OR_RETURN(Value value, ToValue(message, budget));
-    list.push_back(std::move(value));
-  }
-  return Value(std::make_shared<const jinja::List>(jinja::ListKind::kList, std::move(list)));
-}
-
 // What the template sees, in `input`.
 absl::Status FillValues(const ChatPrompt& chat, const FieldNames& names, RenderInput* input) {
   JsonBudget budget = {input->fuel};
-  ASSIGN_OR_RETURN(input->messages, Blaming(names.messages, MessageList(chat, &budget)));
+  ASSIGN_OR_RETURN(input->messages, Blaming(names.messages, ToListValue(chat.messages, &budget)));
   ASSIGN_OR_RETURN(input->tools, Blaming(names.tools, ToValue(chat.tools, &budget)));
   ASSIGN_OR_RETURN(input->kwargs,
                    Blaming(names.template_kwargs, ToValue(chat.template_kwargs, &budget)));

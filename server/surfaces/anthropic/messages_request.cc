@@ -17,22 +17,6 @@ namespace quire {
 
 namespace {
 
-JsonTree NewMessage(const std::string& role, JsonTree content) {
-  JsonTree message = NewObject();
-  AddMember(&message, "role", TextTree(role));
-  AddMember(&message, "content", std::move(content));
-  return message;
-}
-
-// The text of a block's member; fails where it has none.
-std::string TextOf(FieldReader& fields, const JsonTree& block, const std::string& field,
-                   const char* key) {
-  const JsonTree* text = block.Find(key);
-  if (text != nullptr && text->is_text() && !text->text.empty()) return text->text;
-  fields.Fail(absl::StrCat(field, ".", key), "is missing, or no text");
-  return "";
-}
-
 // The blocks of messages as the messages of a chat: results of tools are messages of their own,
 // calls and thinking are members of the assistant's.
 class BlockReader {
@@ -85,7 +69,7 @@ class BlockReader {
   }
 
   void AddResult(const JsonTree& block, const std::string& field) {
-    const std::string id = TextOf(fields_, block, field, "tool_use_id");
+    const std::string id = RequiredText(fields_, block, field, "tool_use_id");
     const JsonTree* content = block.Find("content");
     messages_.push_back(NewMessage("tool", content == nullptr
                                                ? TextTree("")
@@ -124,19 +108,12 @@ class BlockReader {
   }
 
   JsonTree CallOf(const JsonTree& block, const std::string& field) {
-    const std::string id = TextOf(fields_, block, field, "id");
-    const std::string name = TextOf(fields_, block, field, "name");
+    const std::string id = RequiredText(fields_, block, field, "id");
+    const std::string name = RequiredText(fields_, block, field, "name");
     names_[id] = name;
     const JsonTree* input = block.Find("input");
     if (input != nullptr && !input->is_object()) fields_.Fail(field + ".input", "is not an object");
-    JsonTree function = NewObject();
-    AddMember(&function, "name", TextTree(name));
-    AddMember(&function, "arguments", input != nullptr ? *input : NewObject());
-    JsonTree call = NewObject();
-    AddMember(&call, "id", TextTree(id));
-    AddMember(&call, "type", TextTree("function"));
-    AddMember(&call, "function", std::move(function));
-    return call;
+    return NewCall(id, name, input != nullptr ? *input : NewObject());
   }
 
   FieldReader& fields_;
@@ -209,10 +186,7 @@ JsonTree ChatTool(FieldReader& fields, const JsonTree& tool, const std::string& 
         std::pair("input_schema", "parameters")}) {
     if (const JsonTree* member = tool.Find(theirs)) AddMember(&function, ours, *member);
   }
-  JsonTree chat_tool = NewObject();
-  AddMember(&chat_tool, "type", TextTree("function"));
-  AddMember(&chat_tool, "function", std::move(function));
-  return chat_tool;
+  return NewTool(std::move(function));
 }
 
 void ReadChoice(FieldReader& fields, ChatTools* tools) {
@@ -252,7 +226,7 @@ void RefuseOthers(FieldReader& fields) {
   RefuseAbsent(fields);
   for (const auto& [theirs, ours] :
        {std::pair("stop", "stop_sequences"), std::pair("max_completion_tokens", "max_tokens")}) {
-    fields.Refuse(theirs, absl::StrCat("is not known here; did you mean ", ours, "?"));
+    fields.RefuseName(theirs, ours);
   }
   if (fields.Int("n").value_or(1) != 1) fields.Fail("n", "a message has one answer");
   fields.Refuse("container", "this server runs no code; leave it out");
@@ -264,18 +238,12 @@ void RefuseOthers(FieldReader& fields) {
   }
 }
 
-std::optional<float> Float(FieldReader& fields, const char* key) {
-  const std::optional<double> number = fields.Number(key);
-  if (!number.has_value()) return std::nullopt;
-  return static_cast<float>(*number);
-}
-
 void FillSampling(FieldReader& fields, Generation* asked) {
   asked->max_tokens = fields.Int("max_tokens");
   if (!asked->max_tokens.has_value()) fields.Fail("max_tokens", "is missing");
   asked->stop_strings = fields.Texts("stop_sequences");
-  asked->temperature = Float(fields, "temperature");
-  asked->top_p = Float(fields, "top_p");
+  asked->temperature = fields.Float("temperature");
+  asked->top_p = fields.Float("top_p");
   if (const auto top_k = fields.Int("top_k")) asked->top_k = Clamp<int32_t>(*top_k);
 }
 

@@ -39,6 +39,9 @@ std::string NewToolUseId(ToolFormat format) {
 // The blocks of an answer, one after the other, and the events that tell a stream of them.
 class MessageBlocks {
  public:
+  // A stream keeps nothing of its blocks; a whole answer keeps them and needs no events.
+  explicit MessageBlocks(bool keeps) : keeps_(keeps) {}
+
   // Each returns the events of a stream.
   std::string Add(const AnswerEvent& event, ToolFormat format) {
     const Kind kind = event.kind == Kind::kArguments ? Kind::kCall : event.kind;
@@ -52,17 +55,16 @@ class MessageBlocks {
     }
     has_calls_ |= kind == Kind::kCall;
     if (event.kind == Kind::kCall) return events;
+    if (!keeps_) return absl::StrCat(events, DeltaEvent(event));
     text_ += event.text;
-    return absl::StrCat(events, DeltaEvent(event));
+    return "";
   }
   std::string Close() {
-    if (!is_open_) return "";
-    std::string events;
-    is_open_ = false;
-    absl::StrAppend(&ended_, ended_.empty() ? "" : ", ", BlockJson());
-    events = EventOf("content_block_stop", Index());
+    if (!std::exchange(is_open_, false)) return "";
+    if (keeps_) absl::StrAppend(&ended_, ended_.empty() ? "" : ", ", BlockJson());
+    std::string event = EventOf("content_block_stop", Index());
     ++num_ended_;
-    return events;
+    return event;
   }
 
   bool has_calls() const { return has_calls_; }
@@ -102,6 +104,7 @@ class MessageBlocks {
                                 "\": ", JsonString(event.text), "}"));
   }
 
+  const bool keeps_;
   bool is_open_ = false;
   bool has_calls_ = false;
   Kind kind_ = Kind::kContent;  // of the open block; of a call's arguments kCall, too
@@ -228,7 +231,7 @@ class MessagesAnswer final : public AnswerWriter {
   std::unique_ptr<AnswerParser> parser_;  // null: all is text
   bool in_reasoning_ = false;             // the answer begins there
   bool has_begun_ = false;                // a stream
-  MessageBlocks blocks_;
+  MessageBlocks blocks_{!format_.streams};
   Usage usage_;
   std::string stop_ = "\"stop_reason\": null, \"stop_sequence\": null";
   absl::Status ended_;  // early

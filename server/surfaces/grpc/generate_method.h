@@ -38,7 +38,7 @@ GrpcMethod MakeGenerateMethod(std::string path, const ServingContext& serving, C
               }
               caller->lease = *std::move(lease);
             }
-            const size_t num_bytes = message->SpaceUsedLong();
+            const size_t num_memory_bytes = message->SpaceUsedLong();
             auto request = std::make_shared<Request>(*std::move(message));
             auto start = [handler, convert, call, caller = *std::move(caller),
                           request](const absl::Status& status) {
@@ -54,11 +54,7 @@ GrpcMethod MakeGenerateMethod(std::string path, const ServingContext& serving, C
                 RefuseCall(handler, caller, *call, asked.status());
               }
             };
-            if (bytes.size() <= kMaxInlineBytes) {
-              start(absl::OkStatus());
-            } else {
-              pool->Add({num_bytes, call->token(), call->cost(), std::move(start)});
-            }
+            RunByLength(pool, *call, bytes.size(), num_memory_bytes, std::move(start));
           }};
 }
 

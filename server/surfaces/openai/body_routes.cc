@@ -7,16 +7,6 @@
 
 namespace quire {
 
-HttpRoute BodyRoute(std::string path, const ServingContext& context,
-                    std::function<void(const HttpCallRef& call, const std::string& body)> work) {
-  auto handle = [pool = context.work_pool, work = std::move(work)](const HttpCallRef& call,
-                                                                   HttpRequest request) {
-    ReadRequest(pool, call, std::move(request.body),
-                [call, &work](const std::string& body) { work(call, body); });
-  };
-  return {"POST", std::move(path), Role::kInference, std::move(handle)};
-}
-
 HttpRoute GenerateRoute(std::string path, const ServingContext& context, StartRequest start) {
   auto handle = [handler = context.generate, pool = context.work_pool, start = std::move(start)](
                     const HttpCallRef& call, HttpRequest request) {
@@ -36,16 +26,18 @@ HttpRoute ConvertRoute(
     std::string path, const ServingContext& context,
     std::function<absl::StatusOr<std::string>(const HttpCall& call, const std::string& body)>
         convert) {
-  return BodyRoute(
-      std::move(path), context,
-      [convert = std::move(convert)](const HttpCallRef& call, const std::string& body) {
-        absl::StatusOr<std::string> answer = convert(*call, body);
-        if (answer.ok()) {
-          call->Answer({.body = *std::move(answer)});
-        } else {
-          call->Fail(answer.status());
-        }
-      });
+  auto handle = [pool = context.work_pool, convert = std::move(convert)](const HttpCallRef& call,
+                                                                         HttpRequest request) {
+    ReadRequest(pool, call, std::move(request.body), [call, &convert](const std::string& body) {
+      absl::StatusOr<std::string> answer = convert(*call, body);
+      if (answer.ok()) {
+        call->Answer({.body = *std::move(answer)});
+      } else {
+        call->Fail(answer.status());
+      }
+    });
+  };
+  return {"POST", std::move(path), Role::kInference, std::move(handle)};
 }
 
 }  // namespace quire

@@ -12,18 +12,14 @@
 
 namespace quire {
 
-// A route whose work begins with the body.
-HttpRoute BodyRoute(std::string path, const ServingContext& context,
-                    std::function<void(const HttpCallRef& call, const std::string& body)> work);
-
-// The same for routes that generate. If the engine has no room for a caller, the caller is refused
+// A route that generates. If the engine has no room for a caller, the caller is refused
 // before the body is read. `start` starts requests of the caller, or returns the error because of
 // which none begins.
 using StartRequest = std::function<absl::Status(const HttpCallRef& call, const Caller& caller,
                                                 const std::string& body)>;
 HttpRoute GenerateRoute(std::string path, const ServingContext& context, StartRequest start);
 
-// The same for routes that answer at once with JSON.
+// A route that answers at once with JSON.
 HttpRoute ConvertRoute(
     std::string path, const ServingContext& context,
     std::function<absl::StatusOr<std::string>(const HttpCall& call, const std::string& body)>

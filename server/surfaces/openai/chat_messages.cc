@@ -62,6 +62,24 @@ JsonTree MessageOf(FieldReader& fields, const JsonTree& sent, const std::string&
 
 }  // namespace
 
+JsonTree NewMessage(std::string role, JsonTree content) {
+  JsonTree message = NewObject();
+  AddMember(&message, "role", TextTree(std::move(role)));
+  AddMember(&message, "content", std::move(content));
+  return message;
+}
+
+JsonTree NewCall(std::string id, std::string name, JsonTree arguments) {
+  JsonTree function = NewObject();
+  AddMember(&function, "name", TextTree(std::move(name)));
+  AddMember(&function, "arguments", std::move(arguments));
+  JsonTree call = NewObject();
+  AddMember(&call, "id", TextTree(std::move(id)));
+  AddMember(&call, "type", TextTree("function"));
+  AddMember(&call, "function", std::move(function));
+  return call;
+}
+
 void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts) {
   const JsonTree* sent_type = part.Find("type");
   std::string type = part.is_text() ? "text" : "";

@@ -10,6 +10,11 @@
 
 namespace quire {
 
+JsonTree NewMessage(std::string role, JsonTree content);
+
+// A member of an assistant's tool_calls.
+JsonTree NewCall(std::string id, std::string name, JsonTree arguments);
+
 // Adds a part that a client sent to the parts that a template sees, each of type text or thinking.
 // A part that is not text fails; a part that is null is left out.
 void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts);

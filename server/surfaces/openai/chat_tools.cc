@@ -80,6 +80,13 @@ void ForceCall(FieldReader& fields, const ToolChoice& choice, const ModelAnswers
 
 }  // namespace
 
+JsonTree NewTool(JsonTree function) {
+  JsonTree tool = NewObject();
+  AddMember(&tool, "type", TextTree("function"));
+  AddMember(&tool, "function", std::move(function));
+  return tool;
+}
+
 void CheckFunction(FieldReader& fields, const JsonTree& function, const std::string& prefix,
                    const char* schema_key) {
   FieldReader reader(function, prefix);

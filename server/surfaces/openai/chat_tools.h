@@ -28,6 +28,9 @@ ChatTools ReadToolUse(FieldReader& fields);
 void CheckFunction(FieldReader& fields, const JsonTree& function, const std::string& prefix,
                    const char* schema_key);
 
+// A function as chats list it among their tools.
+JsonTree NewTool(JsonTree function);
+
 // Shows the template the tools that the model may call.
 void FillTools(FieldReader& fields, const ChatTools& tools, ChatPrompt* chat);
 

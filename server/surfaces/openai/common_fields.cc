@@ -1,6 +1,5 @@
 #include "server/surfaces/openai/common_fields.h"
 
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -47,7 +46,7 @@ void RefuseOtherNames(FieldReader& fields) {
        {std::pair("repeat_penalty", "repetition_penalty"), std::pair("n_predict", "max_tokens"),
         std::pair("num_predict", "max_tokens"), std::pair("max_new_tokens", "max_tokens"),
         std::pair("n_probs", "logprobs"), std::pair("stop_sequences", "stop")}) {
-    fields.Refuse(theirs, absl::StrCat("is not known here; did you mean ", ours, "?"));
+    fields.RefuseName(theirs, ours);
   }
 }
 
@@ -63,19 +62,13 @@ void FillBias(FieldReader& fields, Generation* asked) {
   if (!is_sound) fields.Fail("logit_bias", "is not an object of token ids and numbers");
 }
 
-std::optional<float> Float(FieldReader& fields, const char* key) {
-  const std::optional<double> number = fields.Number(key);
-  if (!number.has_value()) return std::nullopt;
-  return static_cast<float>(*number);
-}
-
 void FillSampling(FieldReader& fields, Generation* asked) {
-  asked->temperature = Float(fields, "temperature");
-  asked->top_p = Float(fields, "top_p");
-  asked->min_p = Float(fields, "min_p");
-  asked->repetition_penalty = Float(fields, "repetition_penalty");
-  asked->presence_penalty = Float(fields, "presence_penalty").value_or(0);
-  asked->frequency_penalty = Float(fields, "frequency_penalty").value_or(0);
+  asked->temperature = fields.Float("temperature");
+  asked->top_p = fields.Float("top_p");
+  asked->min_p = fields.Float("min_p");
+  asked->repetition_penalty = fields.Float("repetition_penalty");
+  asked->presence_penalty = fields.Float("presence_penalty").value_or(0);
+  asked->frequency_penalty = fields.Float("frequency_penalty").value_or(0);
   if (const auto top_k = fields.Int("top_k")) asked->top_k = Clamp<int32_t>(*top_k);
   if (const auto seed = fields.Int("seed")) asked->seed = static_cast<uint64_t>(*seed);
   asked->n = Clamp<int32_t>(fields.Int("n").value_or(1));

@@ -34,6 +34,10 @@ void FieldReader::RefuseUnlessFalse(absl::string_view key, absl::string_view sen
   if (Bool(key).value_or(false)) Fail(key, sentence);
 }
 
+void FieldReader::RefuseName(absl::string_view key, absl::string_view ours) {
+  Refuse(key, absl::StrCat("is not known here; did you mean ", ours, "?"));
+}
+
 std::vector<std::string> FieldReader::Unread() const {
   std::vector<std::string> unread;
   absl::flat_hash_set<absl::string_view> seen;  // of equal names the last counts
@@ -64,6 +68,12 @@ std::optional<double> FieldReader::Number(absl::string_view key) {
   if (value->is_number()) return value->number;
   Fail(key, "is not a number");
   return std::nullopt;
+}
+
+std::optional<float> FieldReader::Float(absl::string_view key) {
+  const std::optional<double> number = Number(key);
+  if (!number.has_value()) return std::nullopt;
+  return static_cast<float>(*number);
 }
 
 std::optional<bool> FieldReader::Bool(absl::string_view key) {
@@ -102,6 +112,14 @@ std::vector<uint32_t> FieldReader::TokenIds(absl::string_view key) {
   std::optional<std::vector<uint32_t>> ids = ToTokenIds(*value);
   if (!ids.has_value()) Fail(key, "is not a list of token ids");
   return std::move(ids).value_or(std::vector<uint32_t>());
+}
+
+std::string RequiredText(FieldReader& fields, const JsonTree& object, const std::string& field,
+                         absl::string_view key) {
+  const JsonTree* text = object.Find(key);
+  if (text != nullptr && text->is_text() && !text->text.empty()) return text->text;
+  fields.Fail(absl::StrCat(field, ".", key), "is missing, or no text");
+  return "";
 }
 
 std::optional<std::vector<uint32_t>> ToTokenIds(const JsonTree& list) {

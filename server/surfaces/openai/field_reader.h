@@ -28,6 +28,7 @@ class FieldReader {
 
   std::optional<int64_t> Int(absl::string_view key);
   std::optional<double> Number(absl::string_view key);
+  std::optional<float> Float(absl::string_view key);
   std::optional<bool> Bool(absl::string_view key);
   std::optional<std::string> Text(absl::string_view key);
   // A single text counts as a list of one.
@@ -41,6 +42,8 @@ class FieldReader {
   void Refuse(absl::string_view key, absl::string_view sentence);
   void RefuseUnlessEmpty(absl::string_view key, absl::string_view sentence);
   void RefuseUnlessFalse(absl::string_view key, absl::string_view sentence);
+  // For the name that another server or API has for `ours`.
+  void RefuseName(absl::string_view key, absl::string_view ours);
   void Keep(const absl::Status& status) { status_.Update(status); }
 
  private:
@@ -53,6 +56,10 @@ class FieldReader {
   mutable std::vector<bool> is_read_;  // [object_.keys.size()]
   absl::Status status_;
 };
+
+// The text `key` of an object within the request, which is called `field`; fails if it has none.
+std::string RequiredText(FieldReader& fields, const JsonTree& object, const std::string& field,
+                         absl::string_view key);
 
 // A list of token ids; nothing for anything else.
 std::optional<std::vector<uint32_t>> ToTokenIds(const JsonTree& list);

@@ -30,13 +30,6 @@ bool JoinTexts(const JsonTree& content, std::string* joined) {
   return content.is_list();
 }
 
-JsonTree NewMessage(const std::string& role, JsonTree content) {
-  JsonTree message = NewObject();
-  AddMember(&message, "role", TextTree(role));
-  AddMember(&message, "content", std::move(content));
-  return message;
-}
-
 class InputReader {
  public:
   InputReader(FieldReader* fields, std::vector<JsonTree>* messages)
@@ -93,40 +86,25 @@ class InputReader {
     }
   }
 
-  // Text of the item; fails where it has none.
-  std::string Text(const JsonTree& item, const std::string& field, const char* key) {
-    const JsonTree* text = item.Find(key);
-    if (text != nullptr && text->is_text() && !text->text.empty()) return text->text;
-    fields_.Fail(absl::StrCat(field, ".", key), "is missing, or no text");
-    return "";
-  }
-
   // It belongs to the assistant's message before it, together with its neighbours.
   void AddCall(const JsonTree& item, const std::string& field) {
     if (!takes_calls_ || !reasoning_.empty()) Open("assistant", TextTree(""));
-    const std::string id = Text(item, field, "call_id");
-    std::string name = Text(item, field, "name");
+    const std::string id = RequiredText(fields_, item, field, "call_id");
+    std::string name = RequiredText(fields_, item, field, "name");
     if (const JsonTree* name_space = item.Find("namespace")) {
       name = absl::StrCat(name_space->text, "__", name);
     }
-    JsonTree function = NewObject();
-    AddMember(&function, "name", TextTree(name));
     const JsonTree* arguments = item.Find("arguments");
     if (arguments == nullptr || !arguments->is_text()) {
       fields_.Fail(field + ".arguments", "is missing, or no text");
     } else {
-      AddMember(&function, "arguments", *arguments);
+      calls_.items.push_back(NewCall(id, name, *arguments));
     }
-    JsonTree call = NewObject();
-    AddMember(&call, "id", TextTree(id));
-    AddMember(&call, "type", TextTree("function"));
-    AddMember(&call, "function", std::move(function));
-    calls_.items.push_back(std::move(call));
     names_[id] = std::move(name);
   }
 
   void AddOutput(const JsonTree& item, const std::string& field) {
-    const std::string id = Text(item, field, "call_id");
+    const std::string id = RequiredText(fields_, item, field, "call_id");
     const JsonTree* output = item.Find("output");
     if (output == nullptr) {
       fields_.Fail(field + ".output", "is missing");

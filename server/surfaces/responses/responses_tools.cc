@@ -91,10 +91,7 @@ class ToolsReader {
       namespaced_[both] = {name_space, name->text};
       AddMember(&function, "name", TextTree(both));
     }
-    JsonTree chat = NewObject();
-    AddMember(&chat, "type", TextTree("function"));
-    AddMember(&chat, "function", std::move(function));
-    chat_.items.push_back(std::move(chat));
+    chat_.items.push_back(NewTool(std::move(function)));
   }
 
   FieldReader& fields_;

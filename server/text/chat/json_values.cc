@@ -45,16 +45,6 @@ Value NumberValue(const JsonTree& tree) {
   return tree.number;
 }
 
-absl::StatusOr<Value> ListOf(const JsonTree& tree, JsonBudget* budget) {
-  std::vector<Value> items;
-  items.reserve(tree.items.size());
-  for (const JsonTree& item : tree.items) {
-    ASSIGN_OR_RETURN(Value value, ToValue(item, budget));
-    items.push_back(std::move(value));
-  }
-  return ListValue(std::move(items));
-}
-
 absl::StatusOr<Value> DictOf(const JsonTree& tree, JsonBudget* budget) {
   Dict dict;
   for (size_t i = 0; i < tree.items.size(); ++i) {
@@ -81,13 +71,23 @@ absl::StatusOr<Value> ToValue(const JsonTree& tree, JsonBudget* budget) {
     case JsonTree::Kind::kText:
       return TextValue(tree.text);
     case JsonTree::Kind::kList:
-      return ListOf(tree, budget);
+      return ToListValue(tree.items, budget);
     case JsonTree::Kind::kIds:
       return IdsValue(tree.ids);
     case JsonTree::Kind::kObject:
       break;
   }
   return DictOf(tree, budget);
+}
+
+absl::StatusOr<Value> ToListValue(const std::vector<JsonTree>& items, JsonBudget* budget) {
+  std::vector<Value> values;
+  values.reserve(items.size());
+  for (const JsonTree& item : items) {
+    ASSIGN_OR_RETURN(Value value, ToValue(item, budget));
+    values.push_back(std::move(value));
+  }
+  return ListValue(std::move(values));
 }
 
 absl::StatusOr<Value> ParseJsonValue(std::string_view text, JsonBudget* budget, size_t max_depth) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/base/fuel.h"
@@ -22,6 +23,9 @@ struct JsonBudget {
 
 // INVALID_ARGUMENT if there are too many values; Fuel's status if there is none left.
 absl::StatusOr<jinja::Value> ToValue(const JsonTree& tree, JsonBudget* budget);
+
+// The same for a list of these items.
+absl::StatusOr<jinja::Value> ToListValue(const std::vector<JsonTree>& items, JsonBudget* budget);
 
 // The same for a text. INVALID_ARGUMENT also says what is wrong with it.
 absl::StatusOr<jinja::Value> ParseJsonValue(std::string_view text, JsonBudget* budget,
