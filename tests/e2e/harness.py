@@ -113,9 +113,11 @@ class Server:
             time.sleep(0.02)
 
     def wait_until_busy(self, timeout=20):
-        """Waits until a sequence has generated a token."""
+        """Waits until a sequence has generated a token, and fails when none does."""
         give_up = time.monotonic() + timeout
-        while not self.status().running_sequences and time.monotonic() < give_up:
+        while not self.status().running_sequences:
+            if time.monotonic() >= give_up:
+                raise AssertionError(f"the server was not busy within {timeout} s")
             time.sleep(0.01)
 
     def signal(self, number):

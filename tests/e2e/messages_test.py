@@ -30,7 +30,8 @@ SCRIPTS = {
     "two": ['Let me look.\n\n<tool_call>\n{"name": "get_weather", "arguments": ' + json.dumps(ARGUMENTS, ensure_ascii=False)
             + '}\n</tool_call>\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'],
     "reasons": ["<think>", "\nWell, I look.\n", "</think>", "\n\nIt rains."],
-    "long": ["la " * 600],
+    "after Z": [b"QZ"],
+    "endless": [b"Q"],
     "cut": ['<tool_call>{"name": "get_weather", "arguments": {"city": "Llanfair' + "pwll" * 8],
 }
 TEMPLATE = """{%- if enable_thinking is defined %}thinking {{ enable_thinking }}{% endif %}
@@ -100,7 +101,7 @@ class MessagesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        scripted_model.make(folder, SCRIPTS, SPECIAL, TEMPLATE)
+        scripted_model.make(folder, SCRIPTS, SPECIAL, TEMPLATE, max_position_embeddings=1 << 17)
         cls.folder = folder
         cls.server = cls.enterClassContext(Server("--model", folder, "--served-model-name", "scripts", "--device", "cpu"))
 
@@ -274,7 +275,7 @@ class MessagesTest(unittest.TestCase):
 
     def test_an_operator_ends_a_request_for_good(self):
         """The client does not send it again, as it does after a status of 500."""
-        options = self.options("long", max_tokens=2000, extra_headers={"x-request-id": "doomed"})
+        options = self.options("endless", max_tokens=100_000, extra_headers={"x-request-id": "doomed"})
         client = self.client_of(self.server, max_retries=2)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             answer = pool.submit(client.messages.create, **options)
@@ -292,7 +293,7 @@ class MessagesTest(unittest.TestCase):
         self.assertEqual(caught.exception.type, "not_found_error")
         self.assertIn('serves "scripts"', caught.exception.api_message)
         with self.assertRaises(anthropic.BadRequestError) as caught:
-            self.ask("plain", messages=[{"role": "user", "content": "x " * 10_000}])
+            self.ask("plain", messages=[{"role": "user", "content": "x " * 100_000}])
         self.assertEqual(caught.exception.type, "invalid_request_error")
 
     def test_the_key_is_the_client_s(self):

@@ -116,7 +116,7 @@ def _write_weights(path, config, follow, ids):
             file.write(data)
 
 
-def make(folder, scripts, special, chat_template):
+def make(folder, scripts, special, chat_template, max_position_embeddings=4096):
     """Writes the checkpoint. `scripts` are lists of texts, special tokens and bytes (a token for each), by name: after
     <go:NAME> the model writes one; and after the letter or the token X that of the name "after X". `special` says of
     each further token whether it is left out of texts."""
@@ -126,7 +126,7 @@ def make(folder, scripts, special, chat_template):
     size = -(-len(tokens) // 64) * 64
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": len(tokens),
               "hidden_size": size, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1,
-              "num_key_value_heads": 1, "head_dim": 64, "max_position_embeddings": 4096, "rms_norm_eps": 1e-6,
+              "num_key_value_heads": 1, "head_dim": 64, "max_position_embeddings": max_position_embeddings, "rms_norm_eps": 1e-6,
               "tie_word_embeddings": False, "eos_token_id": ids[END], "torch_dtype": "float32"}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text(json.dumps(_tokenizer(tokens, special)))
