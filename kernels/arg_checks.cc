@@ -67,7 +67,7 @@ void CheckRule(const RouterRule& rule) {
   CHECK_LE(rule.top_k, rule.num_experts / rule.num_groups * rule.top_groups);
 }
 
-// Of an operation with the experts' matrices.
+// Checks the arguments that operations with the experts' matrices share.
 void CheckExperts(const LinearWeight& weight, const Tensor& bias, const Routing& routing) {
   CheckWeight(weight);
   CheckRouting(routing);

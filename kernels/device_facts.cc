@@ -10,8 +10,8 @@ namespace quire {
 
 namespace {
 
-// What the driver and a process' context take of a GPU before anything is allocated: 569 MiB on an
-// H200 with driver 580.
+// The memory of a GPU that the driver and a process' context take before anything is allocated: 569
+// MiB on an H200 with driver 580.
 constexpr int64_t kUsualGpuContextBytes = int64_t{570} << 20;
 
 }  // namespace

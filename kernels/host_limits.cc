@@ -50,8 +50,8 @@ std::string OwnPath(const HostPaths& paths, const std::string& controller) {
   return "/";
 }
 
-// The folders of the process's cgroup and of all around it, each of which may have a limit. Those
-// that a container does not see are skipped by whoever reads them.
+// The folders of the process's cgroup and of all around it, each of which may have a limit. The
+// reader of the limits skips folders that a container does not see.
 std::vector<std::string> Folders(const HostPaths& paths, const std::string& controller) {
   const std::string root = controller.empty() ? paths.cgroup : paths.cgroup + "/" + controller;
   std::string path = OwnPath(paths, controller);

@@ -1,5 +1,5 @@
-// Where a failed CHECK (check.h) says what has failed, for programs in which nobody may wait for
-// whoever reads standard error.
+// Where a failed CHECK (check.h) says what has failed, for programs that must never wait for the
+// reader of standard error.
 #pragma once
 
 #include <string>

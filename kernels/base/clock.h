@@ -1,7 +1,7 @@
-// The two clocks, and waiting by the right one. Whoever sets the machine's clock moves neither a
-// deadline nor a measured time: everything that waits or measures does so by MonotonicNow. Abseil's
-// locks wait by the clock on the wall, so who waits with a deadline does so by MonotonicCondVar;
-// tools/lint/check_layers.py sees to that. Any thread.
+// The two clocks, and waiting by the right one. A change of the machine's clock moves neither a
+// deadline nor a measured time: everything that waits or measures uses MonotonicNow. Abseil's locks
+// wait by the clock on the wall, so code that waits with a deadline uses MonotonicCondVar;
+// tools/lint/check_layers.py checks that. Any thread.
 #pragma once
 
 #include <condition_variable>
@@ -16,15 +16,15 @@ namespace quire {
 // since: it never steps. For deadlines, lengths and order.
 absl::Time MonotonicNow();
 
-// What people and other machines call the time, which may step at any moment. For stamps in logs
-// and answers alone.
+// The time as people and other machines know it, which may step at any moment. Only for stamps in
+// logs and answers.
 absl::Time WallNow();
 
-// What the clock on the wall, as it is set now, shows at a moment of MonotonicNow's.
+// A moment of MonotonicNow's on the clock on the wall, as that clock is set now.
 absl::Time ToWallTime(absl::Time moment);
 
-// A condition variable whose deadlines are MonotonicNow's. Whoever changes what another waits for
-// signals.
+// A condition variable whose deadlines are MonotonicNow's. Code that changes what another thread
+// waits for must signal.
 class MonotonicCondVar {
  public:
   void Signal() { condition_.notify_one(); }

@@ -1,5 +1,6 @@
-// Progress: how far a long stage of a start has come. Whoever does the work counts (any thread, no
-// lock per count); whoever shows it reads snapshots. One stage at a time.
+// Progress: how far a long stage of a start has come. The threads that do the work count (any
+// thread, no lock per count); the thread that shows the progress reads snapshots. One stage at a
+// time.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,7 @@ class Progress {
 
  private:
   mutable absl::Mutex mutex_;
-  ProgressSnapshot snapshot_ ABSL_GUARDED_BY(mutex_);  // all but `done` and `elapsed`
+  ProgressSnapshot snapshot_ ABSL_GUARDED_BY(mutex_);  // except `done` and `elapsed`
   std::chrono::steady_clock::time_point begun_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int64_t> done_{0};
 };

@@ -1,6 +1,7 @@
-// The values of random weights (WeightStore::Fill): each from (seed, tensor_id, row, column) alone,
-// a 64-bit mix of the four whose 8 bytes are summed. Such a sum is approximately normal, with a
-// range of +-4.88 deviations. The same on every backend. Plain functions; any thread.
+// The values of random weights (WeightStore::Fill). Each value depends only on (seed, tensor_id,
+// row, column): it is the sum of the 8 bytes of a 64-bit mix of these four. Such a sum is
+// approximately normal, with a range of +-4.88 deviations. The values are the same on every
+// backend. Plain functions; any thread.
 #pragma once
 
 #include <cmath>
@@ -17,7 +18,7 @@ constexpr uint64_t Mix64(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// What the elements of one row share.
+// The part of the mix that the elements of one row share.
 constexpr uint64_t RandomRowKey(uint64_t seed, uint64_t tensor_id, int64_t row) {
   return Mix64(Mix64(Mix64(seed + kGoldenRatio64) + tensor_id) + static_cast<uint64_t>(row));
 }

@@ -1,4 +1,4 @@
-// OpenCudaBackend: a GPU as a Backend. Called by kernels/backend.cc alone; includes no CUDA header.
+// OpenCudaBackend: a GPU as a Backend. Only kernels/backend.cc calls it; includes no CUDA header.
 #pragma once
 
 #include <memory>

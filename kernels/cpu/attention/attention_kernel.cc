@@ -84,7 +84,7 @@ class TileWalk {
     }
   }
 
-  // What is to be fetched while the keys before `key_tile` are computed; false: nothing.
+  // Locates the keys to fetch while the keys before `key_tile` are computed; false: there are none.
   bool LocateNextKeys(int64_t key_tile) {
     if (key_tile < range_.end) {
       LocateKeys(tile_, range_, key_tile, *next_keys_);

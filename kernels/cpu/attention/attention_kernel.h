@@ -45,8 +45,8 @@ class AttentionStateBuffer {
   AttentionState state_;
 };
 
-// What one thread needs to compute tiles of one head_dim; laid out as VectorRows uses it, AmxRows
-// says itself what it keeps where.
+// The memory that one thread needs to compute tiles of one head_dim. It is laid out as VectorRows
+// uses it; AmxRows says itself what it keeps where.
 struct AttentionScratch {
   explicit AttentionScratch(int64_t head_dim);
 

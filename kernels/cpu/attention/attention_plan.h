@@ -27,7 +27,7 @@ struct TileWork {
   int64_t partial_row;  // first row of state in the plan's partials; -1: not cut
 };
 
-// What plans whose runs follow each other share.
+// Plans whose runs follow each other share this.
 struct PlanWorkspace {
   PlanWorkspace(int num_threads, int64_t max_head_dim);
 
@@ -44,7 +44,7 @@ class WorkPlan {
 
   void Build(const AttentionBatch& batch);
 
-  // What to compute for one (work, KV head); `args` and this plan must outlive it.
+  // The tile to compute for one (work, KV head); `args` and this plan must outlive it.
   AttentionTile TileOf(const TileWork& work, int64_t kv_head, const AttentionRunArgs& args) const;
 
   const AttentionGeometry& geometry() const { return geometry_; }

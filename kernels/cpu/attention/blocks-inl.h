@@ -1,7 +1,7 @@
-// What the CPU's ways to attend share (sizes, row blocks, queries, where the keys of a tile lie),
-// and the register tile that adds up values: one lane is one column, and its chain of multiply-adds
-// over the keys is the same whatever the number of rows. Included once per target, after
-// hwy/foreach_target.h.
+// The parts that the CPU's ways to attend share: sizes, row blocks, queries, the places of a tile's
+// keys, and the register tile that adds up values. In that tile one lane is one column, and its
+// chain of multiply-adds over the keys is the same for any number of rows. Included once per
+// target, after hwy/foreach_target.h.
 #if defined(QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_
 #undef QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_
@@ -71,15 +71,16 @@ template <typename T>
 struct KeyTile {
   TileRows<T> k;
   TileRows<T> v;
-  // What some row sees, and what each row does (nothing: begin >= end), within the tile. Other keys
-  // are scored too, if at all, but never count.
+  // The keys that some row sees, and the keys that each row sees (none: begin >= end), within the
+  // tile. Other keys may be scored, too, but never count.
   int64_t begin;
   int64_t end;
   int64_t row_begin[kMaxQueryRows];
   int64_t row_end[kMaxQueryRows];
 };
 
-// What makes a product of query and key the logit in base 2, or what the soft cap takes.
+// The factor that turns a product of query and key into the logit in base 2, or into the input of
+// the soft cap.
 inline float ScoreScale(const AttentionGeometry& geometry) {
   return geometry.soft_cap > 0 ? geometry.scale / geometry.soft_cap : geometry.scale * kLog2E;
 }

@@ -1,11 +1,12 @@
 // NativeAttention: the native attention path on the CPU. Its plans list (query tile, KV heads) work
 // balanced over the threads, and compute it with paged K and V read once per tile and group.
 //
-// What makes a query's bits its own: keys are visited in one fixed order, in tiles of kKeyTile and
-// splits of kKeySplit keys at absolute positions, each with its own softmax state; a split's result
-// is folded into the total in ascending order, by the same arithmetic whether one thread computes
-// all splits or several do. Neither the rest of the batch, nor the chunk a query came in, nor the
-// number of threads changes it. Called by the engine's thread; the work runs on the stream's.
+// The bits of a query's result are its own. Keys are visited in one fixed order, in tiles of
+// kKeyTile and splits of kKeySplit keys at absolute positions, and each split has its own softmax
+// state. The results of splits are folded into the total in ascending order, by the same arithmetic
+// whether one thread computes all splits or several do. So neither the rest of the batch, nor the
+// chunk that the query came in, nor the number of threads changes the bits. Called by the engine's
+// thread; the work runs on the stream's thread.
 #pragma once
 
 #include <memory>

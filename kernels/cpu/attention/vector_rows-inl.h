@@ -147,8 +147,8 @@ class VectorRows {
     return WidenRows(from, next, begin, end, head_dim_, scratch_.values);
   }
 
-  // A row never touches the value of a key that it does not see: rows of a block share the keys
-  // that all of them see, and take the others alone.
+  // A row never touches the value of a key that it does not see: the rows of a block share the keys
+  // that all of them see, and each row takes its other keys by itself.
   template <typename V>
   void AddValues(const KeyTile<T>& keys, const TileRows<V>& v, const TileRows<V>* next_v) {
     const int64_t* row_begin = keys.row_begin;

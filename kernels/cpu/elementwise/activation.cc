@@ -17,7 +17,7 @@ VF32 GeluTanh(VF32 x) {
   return hn::Mul(x, Sigmoid(hn::Mul(cubic, hn::Set(d, 1.5957691216057308f))));
 }
 
-// gpt-oss's. What is not a number stays so.
+// The activation of gpt-oss. A NaN stays a NaN.
 VF32 ClampedSwish(VF32 gate, VF32 up) {
   const F32 d;
   const VF32 limit = hn::Set(d, 7.0f), least = hn::Neg(limit), one = hn::Set(d, 1.0f);

@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quire::cpu {
 namespace HWY_NAMESPACE {
 
-// Of all elements, a vector less its mean at a time.
+// Sums over all elements; each step takes a vector of them less the mean.
 template <typename T>
 float SumOfSquaredDeviations(const T* x, float mean, int64_t size) {
   const F32 d;

@@ -15,7 +15,7 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kMaxRopeHeadDim = 1024;  // what a head may have on its way
 
-// Of a KV head; 1 where there are none.
+// The scale of a KV head; 1 where there are none.
 inline float ScaleOf(const float* scales, int64_t head) {
   return scales == nullptr ? 1.0f : scales[head];
 }
@@ -77,7 +77,7 @@ HWY_INLINE void RotateHead(const StoreHeadsArgs& args, const float* cos, float* 
   }
 }
 
-// What becomes of a head in the end.
+// The scales that a head gets in the end.
 struct HeadScales {
   float factor = 1;   // multiplies it
   float divisor = 1;  // of what is stored in 8 bits

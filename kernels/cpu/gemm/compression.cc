@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kStepElements = static_cast<int>(kStepBytes) / 2;
 constexpr int kNumCodes = 16;      // a sign and one of eight upper bytes without it
-constexpr int kExceptionRoom = 2;  // at most one exception for so many steps, 256 weights
+constexpr int kExceptionRoom = 2;  // at most one exception for this many steps, 256 weights
 
 constexpr int kNumUppers = kNumCodes / 2;
 constexpr int64_t kSampledSteps = 128;  // are looked at to choose a panel's codes, at least

@@ -1,8 +1,9 @@
 // Lossless compression of packed bfloat16 weights to 12 bits each: a decode step on a CPU is bound
-// by reading them. The upper byte of nearly all weights of a panel is one of 16, a sign and one of
-// eight pairs of neighbouring exponents (that trained weights use a fraction of their exponents is
-// known: DFloat11, arXiv 2504.11651), so a 4-bit code stands for it; the few weights beyond are
-// listed. Whoever multiplies expands them to the very bits that were there.
+// by reading them. The upper byte of nearly all weights of a panel is one of 16: a sign and one of
+// eight pairs of neighbouring exponents. (It is known that trained weights use only a fraction of
+// their exponents: DFloat11, arXiv 2504.11651.) So a 4-bit code stands for the upper byte, and the
+// few other weights are listed. The multiplication expands the codes to the very bits that were
+// there.
 #pragma once
 
 #include <cstdint>

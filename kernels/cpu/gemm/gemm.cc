@@ -123,7 +123,7 @@ GemmKernel GemmKernelFor(Isa isa) {
   return {.f32 = &kGenericF32Tiles, .bf16 = &kGenericBf16Tiles};
 }
 
-// What all blocks of a call have in common.
+// All blocks of a call share this.
 struct Gemm::Call {
   const GroupedLinearArgs& args;
   const TileSet& set;
@@ -184,12 +184,12 @@ struct Gemm::Panel {
   const char* weights;         // packed, or
   CompressedSteps compressed;  // of a compressed panel
   // A single pass reads memory in order and fetches what it is about to read. Several passes would
-  // leave the memory idle in all but the first, so they fetch the panel that this thread is to read
-  // next.
+  // use the memory only in the first one, so they fetch the panel that this thread will read next.
   Prefetch prefetch;
   int num_columns;  // of a tile's calls
-  // All tiles multiply some steps of some columns before the next ones, which the caches keep
-  // meanwhile. Of a compressed panel the first tile leaves these as packed ones for the others.
+  // All tiles multiply some steps of some columns before they go on to the next ones, so the caches
+  // keep these steps meanwhile. In a compressed panel, the first tile leaves them as packed steps
+  // for the other tiles.
   bool in_slices;
 };
 

@@ -49,7 +49,7 @@ class Gemm {
   void StoreTile(const Item& item, int64_t tile, const float* bias, const float* sums) const;
 
   const GemmKernel kernel_;
-  // Of the blocks that are multiplied now, and their packed activations; these grow to the largest
+  // The blocks that are multiplied now, and their packed activations. Both grow to the largest
   // shape seen. AMX loads whole lines.
   std::vector<Block> blocks_;
   std::vector<CacheLine> packed_;

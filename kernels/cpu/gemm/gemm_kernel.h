@@ -10,9 +10,9 @@
 
 namespace quire::cpu {
 
-// What the passes over a panel fetch into the L2 cache meanwhile: `lines` cache lines for each step
-// that all `num_passes` passes have taken, as evenly as they can, since a burst would fill the
-// processor's buffers and hold up what it computes.
+// The lines that the passes over a panel fetch into the L2 cache meanwhile: `lines` cache lines for
+// each step that all `num_passes` passes have taken. The passes spread them as evenly as they can,
+// since a burst would fill the processor's buffers and hold up what it computes.
 struct Prefetch {
   const char* next;
   int lines;

@@ -29,8 +29,8 @@ constexpr int NumPasses(int num_rows) {
   return kPanelFeatures / (NumColumnVectors<V>(num_rows) * V::kLanes);
 }
 
-// What one vector of weights and one activation make: of floats, of bfloat16 pairs, and of the
-// first or second elements of pairs after widening.
+// The products of one vector of weights and one activation: of floats, of bfloat16 pairs, and of
+// the first or second elements of pairs after widening.
 template <class V>
 struct FloatDot {
   using Operand = typename V::Floats;

@@ -65,7 +65,8 @@ void ForEachRound(const GroupedLinearArgs& args, int64_t max_block_rows, const R
   flush();
 }
 
-// Of blocks in the order of their first items, each with one at least: the one with item i.
+// The block that has item i. `blocks` are in the order of their first items, and each has at least
+// one item.
 template <typename Block>
 const Block& BlockWith(const std::vector<Block>& blocks, int64_t Block::*first_item, int64_t i) {
   const auto after =

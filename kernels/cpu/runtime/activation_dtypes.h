@@ -1,5 +1,5 @@
-// What the CPU's kernels compute in. They tell float32 from bfloat16 and nothing else, so what is
-// neither must not get to them.
+// The types that the CPU's kernels compute in. The kernels only tell float32 from bfloat16, so no
+// other type may get to them.
 #pragma once
 
 #include <algorithm>

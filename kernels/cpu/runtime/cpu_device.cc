@@ -150,7 +150,7 @@ class CpuDevice::Range : public AddressRange {
 absl::StatusOr<std::unique_ptr<AddressRange>> CpuDevice::ReserveAddresses(int64_t size_bytes) {
   CHECK_GE(size_bytes, 0);
   const int64_t reserved_bytes = MappedBytes(size_bytes);
-  // Addresses alone: pages come where Map lifts the protection.
+  // Only addresses: pages come where Map lifts the protection.
   void* const data = MapPages(reserved_bytes, PROT_NONE);
   if (data == nullptr) {
     return absl::ResourceExhaustedError(

@@ -1,5 +1,5 @@
-// One function for each operation that needs nothing but its arguments (op_list.h), on the CPU.
-// Rows are shared among the pool's threads. Called on the stream's thread.
+// One function for each operation that needs only its arguments (op_list.h), on the CPU. Rows are
+// shared among the pool's threads. Called on the stream's thread.
 #pragma once
 
 #include "kernels/cpu/runtime/thread_pool.h"

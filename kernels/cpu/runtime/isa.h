@@ -29,9 +29,9 @@ Isa BestIsa();
 // machine has, for another.
 absl::StatusOr<Isa> ChooseIsa(const std::string& name);
 
-// Keeps the kernels that Highway dispatches (all but the gemm, which is told) to
-// instruction sets up to `isa`, in the whole process: backends that live at once must not differ by
-// more than AVX-512 and AMX.
+// Limits the kernels that Highway dispatches to instruction sets up to `isa`, in the whole process.
+// The gemm is not among them: it is told its instruction set. Backends that live at the same time
+// must not differ by more than AVX-512 and AMX.
 void LimitHighwayTargets(Isa isa);
 
 }  // namespace quire::cpu

@@ -53,7 +53,7 @@ HWY_INLINE VF32 LoadF32(const Float8<kExponentBits>* from) {
   const VF32 subnormal = hn::Mul(hn::ConvertTo(d, hn::BitCast(di, magnitude)), least);
   const auto is_subnormal = hn::Lt(magnitude, hn::Set(d32, 1u << kMantissaBits));
   VF32 value = hn::IfThenElse(hn::RebindMask(d, is_subnormal), subnormal, hn::BitCast(d, normal));
-  // What has no finite value has the largest exponent in float32, too.
+  // A code without a finite value has the largest exponent in float32, too.
   const auto is_special = hn::Gt(magnitude, hn::Set(d32, Number::kMaxFiniteBits));
   const auto special =
       hn::Or(hn::ShiftLeft<23 - kMantissaBits>(magnitude), hn::Set(d32, 0x7f800000u));

@@ -140,7 +140,7 @@ int32_t Choose(const SamplingRow& row, const SampleArgs& args, const LogitRow& r
   float* logits = scratch.edited.data();
   std::copy_n(raw.logits, raw.vocab_size, logits);
   EditLogits(row, args, raw.vocab_size, logits);
-  // What is NaN now is so by penalties or bias: not the model's fault.
+  // A logit that is NaN only now became NaN by penalties or bias: that is not the model's fault.
   (void)CleanLogits(logits, raw.vocab_size, scratch.edited_block_max.data());
   const LogitRow edited = MakeLogitRow(logits, raw.vocab_size, scratch.edited_block_max.data());
   return row.temperature > 0 ? Draw(edited, row, scratch) : ArgMax(edited);

@@ -11,7 +11,8 @@ namespace quire::cpu {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-// With top-p alone, the tokens of this many of the best blocks nearly always hold enough mass.
+// With top-p and no other limit, the tokens of this many of the best blocks nearly always hold
+// enough mass.
 constexpr int64_t kFirstGuess = 256;
 
 template <typename Fn>

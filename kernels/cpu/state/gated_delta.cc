@@ -45,7 +45,7 @@ void LoadTaps(const GatedDeltaArgs& args, int64_t first, int64_t count,
   }
 }
 
-// Of tokens [begin, end), the channels from `first` on, kConvChannels of them.
+// Computes up to kConvChannels channels, from `first` on, of tokens [begin, end).
 template <typename T>
 void ConvTokens(const GatedDeltaArgs& args, int64_t first, int64_t begin, int64_t end) {
   const int64_t count = std::min(kConvChannels, args.shape.num_channels() - first);
@@ -75,7 +75,7 @@ void ConvTokens(const GatedDeltaArgs& args, int64_t first, int64_t begin, int64_
   }
 }
 
-// What each head of a token's queries and keys is multiplied by.
+// The factors of each head of a token's queries and keys.
 template <typename T>
 void ScaleHeads(const GatedDeltaArgs& args, int64_t token, float* scales) {
   const int64_t num_k_heads = args.shape.num_k_heads, dim = args.shape.k_head_dim;
@@ -364,8 +364,9 @@ void Convolve(const GatedDeltaArgs& args, int64_t begin, int64_t end, ThreadPool
                    });
 }
 
-// Leaves in a slot the last inputs of the convolution after so many of a sequence's tokens. The
-// slot may be the one that the sequence reads: then later rows move to the front, in order.
+// Leaves in a slot the last inputs of the convolution after the first `num_tokens` of a sequence's
+// tokens. The slot may be the one that the sequence reads: then later rows move to the front, in
+// order.
 void SaveConvInputs(const GatedDeltaArgs& args, int64_t seq, int64_t num_tokens, int64_t slot) {
   const int64_t num_rows = args.shape.conv_width - 1;
   const int64_t row_bytes = args.shape.num_channels() * DTypeBytes(args.qkvz.dtype());

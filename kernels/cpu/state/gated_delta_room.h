@@ -24,7 +24,7 @@ class GatedDeltaRoom {
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
 
-  // What each head of the token's queries, then of its keys, is multiplied by: [2, num_k_heads].
+  // The factors of each head of the token's queries, then of its keys: [2, num_k_heads].
   float* scales(int64_t token) const { return data_ + (token - begin_) * row_size_; }
   // exp(g) of each v head, then sigmoid(b): [2, num_v_heads].
   float* gates(int64_t token) const { return scales(token) + num_scales_; }

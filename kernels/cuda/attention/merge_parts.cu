@@ -67,7 +67,7 @@ struct Columns {
 #pragma unroll
     for (int i = 0; i < kVector; ++i) sum[i] += share * values[i];
   }
-  // What the lanes whose numbers differ in bits of at least `least` have, in all of them.
+  // Merges the lanes whose numbers differ in bits of at least `least`; all of them get the result.
   __device__ void MergeLanes(int least) {
     for (int lanes = 16; lanes >= least; lanes /= 2) {
       const float2 other = {__shfl_xor_sync(0xffffffff, state.x, lanes),
@@ -94,7 +94,7 @@ __device__ Columns SumParts(const RowParts<T>& parts) {
 #pragma unroll
     for (int i = 0; i < kPartsAtOnce; ++i) {
       const int32_t part = first + i * kSides;
-      // Of a part beyond the last, that, as one without keys.
+      // Beyond the last part this reads the last one again, and counts it as a part without keys.
       const int64_t at = min(part, parts.num_parts - 1) * parts.stride;
       states[i] = parts.state[at];
       Load(from + at * kPartDim, values[i]);

@@ -1,7 +1,7 @@
 // NativeAttention: the native attention path on a GPU (FlashInfer's contract). PlanStep makes the
 // CSR page table and balanced work lists on the device; Run launches persistent CTAs that take
-// items from the lists, decode tiles and prefill tiles apart. Both enqueue kernels only, with
-// launch shapes that depend on the numbers of sequences, decodes and tokens alone, so both can be
+// items from the lists, decode tiles and prefill tiles apart. Both only enqueue kernels, with
+// launch shapes that depend only on the numbers of sequences, decodes and tokens, so both can be
 // captured. Used by the engine's thread.
 #pragma once
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kFillThreads = 128;
 
-// Of the sequence, in block_tables.
+// The first entry of the sequence in block_tables.
 __device__ int64_t FirstEntry(const PlanParams& p, int32_t seq) {
   const int32_t first_block = p.first_blocks == nullptr ? 0 : p.first_blocks[seq];
   return p.seq_rows[seq] * p.block_table_stride + first_block;

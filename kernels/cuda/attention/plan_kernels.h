@@ -1,6 +1,6 @@
 // Planning on the device, once per step: two small kernels turn the step's metadata into the page
-// table and the work lists. Their launch shape depends on the number of sequences alone, so
-// they can be captured in a graph.
+// table and the work lists. Their launch shape depends only on the number of sequences, so they can
+// be captured in a graph.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,7 +36,7 @@ struct PlanParams {
   SeqPlan* seq_plans;    // [max_num_seqs]
   WorkList lists[kNumWorkLists];
 
-  // Whether tiles of so many splits leave their results in the list's parts.
+  // Whether tiles of this many splits leave their results in the list's parts.
   __host__ __device__ bool LeavesParts(int32_t num_splits) const {
     return num_splits > 1 || merges;
   }

@@ -23,8 +23,8 @@ constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
 constexpr int32_t kUntiledRows = 1 << 20;
 constexpr int64_t kFloatBytes = 4;  // also of an int32_t
 
-// Of every head size that the capabilities admit: the smallest kernel that holds it computes it. A
-// row of 8-bit elements must begin on 16 bytes.
+// There is a tiled kernel for every head size that the capabilities admit: the smallest kernel that
+// holds a head size computes it. A row of 8-bit elements must begin on 16 bytes.
 bool HasTiledKernels(const AttentionGeometry& geometry) {
   if (IsFloat8(geometry.kv_dtype)) {
     return geometry.query_dtype != DType::kF32 && geometry.k_head_dim % 16 == 0;

@@ -19,7 +19,8 @@ struct PersistentKernel {
   int32_t num_ctas = 0;
 };
 
-// What the splits of one list leave for the merge; free again when a run ends.
+// The results that the splits of one list leave for the merge. The buffers are free again when a
+// run ends.
 struct PartialBuffers {
   DeviceBuffer out, state, arrivals;
 };
@@ -63,7 +64,7 @@ class PlanMemory {
   void SizeList(int index);
   int64_t MaxTiles(int index) const;
   absl::Status Allocate(Device& device);
-  // Of one list, for all KV heads.
+  // The rows of partial results of one list, for all KV heads.
   int64_t NumPartialRows(int index) const;
   void UsePartials(int index, const PartialBuffers& buffers);
   // Zero-filled; owned by the plan.

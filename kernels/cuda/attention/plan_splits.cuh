@@ -192,7 +192,8 @@ class PromptSplits {
   const int32_t longest_;
 };
 
-// The same in all threads. Of decodes longer splits than wanted where partial results have no room.
+// The result is the same in all threads. Decodes get longer splits than wanted where there is no
+// room for partial results.
 __device__ inline int32_t ChooseSplitTokens(const PlanParams& p, int32_t list) {
   const Load load = LoadOf(p, list);
   if (list > 0) return PromptSplits(p, load.longest).Choose();

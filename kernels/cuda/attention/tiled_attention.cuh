@@ -277,8 +277,8 @@ struct NextItem {
   }
 };
 
-// Prefill of heads of up to 256 on sm_90a is hopper_attention.cuh's: machine code that never runs
-// there is left out, but for tests.
+// On sm_90a, hopper_attention.cuh computes prefill of heads of up to 256. Machine code that never
+// runs there is left out, except in tests.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(QUIRE_PORTABLE_PREFILL)
 inline constexpr bool kHasPrefillTiles = false;
 #else

@@ -22,7 +22,7 @@ struct GeluTanh {
   }
 };
 
-// gpt-oss's. What is not a number stays so.
+// The activation of gpt-oss. A NaN stays a NaN.
 struct ClampedSwish {
   static constexpr float kLimit = 7.0f;
 

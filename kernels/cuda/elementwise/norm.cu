@@ -76,7 +76,8 @@ class RmsNormRow {
     if (At(0) < params.size) params.weight.LoadAt(At(0), weight_);
   }
 
-  // Of this x and residual, which may be null; unless it stores, only for its code's sake.
+  // Computes the norm of this x and residual, which may be null. Without `stores` it runs only so
+  // that its code is there already when it runs again.
   __device__ void Run(const T* x, T* residual, bool stores) {
     float values[kPacks][kWidth] = {};
     float sum = SumOfSquares(x, residual, stores, values);

@@ -49,7 +49,7 @@ struct ExpertGemmShape {
   static constexpr int kMaxSharedBytes = 212 * 1024;  // beside what is static
   static constexpr int kStages = (kMaxSharedBytes - 2 * kAlignment) / kStageBytes;
   static constexpr int kSharedBytes = 2 * kAlignment + kStages * kStageBytes;
-  // Of kernels whose sums need more registers than an equal share.
+  // For kernels whose sums need more registers than an equal share.
   static constexpr bool kMovesRegisters = kFragments * kWarpgroups > 32;
   static constexpr int kComputeRegisters = 232, kLoadRegisters = 40;
   static_assert(kStages >= 3 && kStages * 16 <= kAlignment);
@@ -116,7 +116,7 @@ class ExpertGemmTiles {
   ExpertTile rows_ = {};
 };
 
-// What lets an mbarrier know that this thread's asynchronous copies are there.
+// The mbarrier gets this thread's arrival when the thread's asynchronous copies are there.
 __device__ __forceinline__ void ArriveWhenGathered(uint32_t mbarrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(mbarrier) : "memory");
 }

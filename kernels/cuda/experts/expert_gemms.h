@@ -1,5 +1,6 @@
-// Gemms of pairs of tokens and experts with the experts' weights (kernels/experts.h), on the device
-// alone: the host knows how many pairs there are, not whose. Used by the engine's thread.
+// Gemms of pairs of tokens and experts with the experts' weights (kernels/experts.h). Only the
+// device knows which expert each pair has: the host knows how many pairs there are. Used by the
+// engine's thread.
 #pragma once
 
 #include "kernels/experts.h"
@@ -8,7 +9,7 @@ struct CUstream_st;
 
 namespace quire::cuda {
 
-// What gemms with gates (ExpertsGatedLinear) and without (ExpertsLinear) have in common.
+// The arguments that gemms with gates (ExpertsGatedLinear) and without (ExpertsLinear) share.
 struct ExpertGemmArgs {
   Tensor x;  // [num_tokens, in_features] or [num_pairs, in_features]
   const LinearWeight* weight;
@@ -22,7 +23,7 @@ struct ExpertGemmArgs {
   int64_t num_columns() const { return is_gated ? weight->out_features / 2 : weight->out_features; }
 };
 
-// What the kernels of these gemms have in common.
+// The parameters that the kernels of these gemms share.
 struct ExpertGemmCommon {
   const void* x;
   const void* weight;

@@ -1,4 +1,4 @@
-// What instances/ have in common: ExpertKernelFor, to be instantiated.
+// ExpertKernelFor, which the files of instances/ instantiate.
 #pragma once
 
 #include "kernels/cuda/experts/expert_gemm.cuh"

@@ -12,8 +12,8 @@ namespace quire::cuda {
 
 namespace {
 
-// Tiles of a gemm's columns from which on it is faster than a gemv: those of so many experts as may
-// be chosen fill the device.
+// With this many tiles of columns a gemm is faster than a gemv: then the tiles of as many experts
+// as may be chosen fill the device.
 constexpr int64_t kMinGemmTiles = 300;
 constexpr int64_t kTileColumns = 128;  // of the weight's rows
 

@@ -7,8 +7,8 @@
 
 namespace quire::cuda {
 
-// The arguments have been checked. Of a token's experts the sum is taken in one order; the gemm
-// that computes a row depends on the numbers of pairs and experts alone.
+// The arguments have been checked. The sum over a token's experts is taken in one order; the gemm
+// that computes a row depends only on the numbers of pairs and experts.
 void LaunchExpertsGatedLinear(const ExpertsGatedLinearArgs& args, cudaStream_t stream);
 void LaunchExpertsLinear(const ExpertsLinearArgs& args, cudaStream_t stream);
 

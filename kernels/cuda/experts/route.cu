@@ -1,5 +1,6 @@
 // Route: a warp chooses the experts of a token; then the pairs are sorted by expert, in one order
-// whatever the timing. Of one token that warp does both, of few one CTA, of more two kernels.
+// whatever the timing. For one token that warp does both, for a few tokens one CTA does, and for
+// more tokens two kernels do.
 #include <algorithm>
 
 #include "kernels/base/types.h"
@@ -132,7 +133,7 @@ class TokenRouter {
     return {most, static_cast<int>(first)};
   }
 
-  // Takes the keys from all but the best groups.
+  // Takes the keys from all groups except the best ones.
   __device__ void KeepBestGroups() {
     const RouterRule& rule = p_.rule;
     const int size = rule.num_experts / rule.num_groups;

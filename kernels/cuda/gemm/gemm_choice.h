@@ -13,7 +13,7 @@
 namespace quire::cuda {
 
 // The number of rows for which a choice is made and used: powers of two, from 16 on also half way
-// between them. What is kept per gemm is thus bounded, however prompts are cut into steps.
+// between them. So a gemm keeps a limited number of choices, however prompts are cut into steps.
 constexpr int64_t RowBucket(int64_t num_rows) {
   int64_t bucket = 1;
   while (bucket < num_rows) bucket *= 2;

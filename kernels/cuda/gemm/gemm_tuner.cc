@@ -53,15 +53,16 @@ class Tuner {
   Tuner(CudaDevice& device, Gemm& gemm, CudaStream& stream)
       : device_(device), gemm_(gemm), stream_(stream) {}
 
-  // What x is made from, and room for x and out, of the largest gemm.
+  // Makes the numbers that x is made from, and room for the x and the out of the largest gemm.
   absl::Status Prepare(const std::vector<LinearGroup>& groups);
   LinearArgs ArgsFor(const LinearGroup& group, int64_t num_rows, size_t weight) const;
   absl::StatusOr<GemmChoice> Fastest(const LinearGroup& group, int64_t num_rows);
 
  private:
   absl::Status Compute(const LinearGroup& group, const LinearArgs& args, const GemmChoice& choice);
-  // Of one call, of `num_calls` with the gemm's weights in turn: the median of replays, because
-  // some algorithms' times vary; or the first one, if it is hopeless beside `best_us`.
+  // The time of one call, from `num_calls` calls with the gemm's weights in turn. It is the median
+  // of several replays, because some algorithms' times vary, or the time of the first replay, if
+  // that is hopeless beside `best_us`.
   absl::StatusOr<double> MeasureUs(const LinearGroup& group, int64_t num_rows,
                                    const GemmChoice& choice, int num_calls, double best_us);
 
@@ -279,7 +280,7 @@ absl::Status TuneGemm(CudaDevice& device, Gemm& gemm, CudaStream& stream,
   GemmChoices choices = path.empty() ? GemmChoices() : ReadCache(path, machine);
   ASSIGN_OR_RETURN(const int num_measured,
                    MeasureMissing(device, gemm, stream, groups, known, choices, progress));
-  // What was measured on this machine counts more.
+  // Choices that were measured on this machine replace the known ones.
   const GemmChoices& measured = choices;
   for (const GemmChoices* chosen : {&known, &measured}) {
     for (const auto& [key, choice] : *chosen) gemm.Choose(key, choice);

@@ -1,8 +1,8 @@
-// TuneGemm: measures how Gemm best computes a model's gemms, for every RowBucket that may
-// occur, on the model's own weights in turn (so that they come from memory, as they do in a step)
-// and random x. What the tuning cache has is taken from there, or else from known_gemms.h;
-// the rest is measured, few rows first, until the time is spent, and written to the cache. Engine
-// thread, before serving.
+// TuneGemm: measures how Gemm best computes a model's gemms, for every RowBucket that may occur, on
+// the model's own weights in turn (so that they come from memory, as they do in a step) and random
+// x. Choices come from the tuning cache if it has them, or else from known_gemms.h. The other gemms
+// are measured, few rows first, until the time is spent, and the results are written to the cache.
+// Engine thread, before serving.
 #pragma once
 
 #include <vector>

@@ -36,8 +36,9 @@ struct GemvParams {
   int num_gates;      // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
   Activation activation;
 
-  // The weight row that a group has as its i-th. Of a gated gemm, half a group are gates, the
-  // other half their ups. Beyond the last row the last one again: it is read and not stored.
+  // The weight row that a group has as its i-th. In a gated gemm, half of a group's rows are gates
+  // and the other half their ups. Beyond the last row it is the last one again, which is read and
+  // not stored.
   template <int kFeatures>
   __device__ int FeatureAt(int group, int i) const {
     constexpr int kPairs = kFeatures / 2;

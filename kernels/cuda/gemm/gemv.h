@@ -1,7 +1,7 @@
 // Our own gemm for few rows of x: out = x * weight^T + bias, limited by reading the weight once.
 // There are variants, which divide the work differently; which is fastest for a gemm is measured
-// (gemm_tuner.h). A row's sum is taken in an order that depends on in_features and the variant
-// alone. Used by the engine's thread; no CUDA header.
+// (gemm_tuner.h). A row's sum is taken in an order that depends only on in_features and the
+// variant. Used by the engine's thread; no CUDA header.
 #pragma once
 
 #include <string>

@@ -19,8 +19,8 @@ namespace {
 
 constexpr int64_t kPlaneAlign = 256;
 
-// Converts `size` elements in place. What shrinks goes forwards and what grows backwards, so that
-// no element is overwritten before it has been read.
+// Converts `size` elements in place. It goes forwards if elements shrink and backwards if they
+// grow, so that no element is overwritten before it has been read.
 template <typename In, typename Out>
 void ConvertInPlace(char* data, int64_t size) {
   for (int64_t step = 0; step < size; ++step) {

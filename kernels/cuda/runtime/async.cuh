@@ -1,6 +1,6 @@
-// What warps of sm_90 with different roles hand each other in shared memory: mbarriers that count
-// arrivals and bytes, copies of boxes of a tensor by TMA, named barriers among some of
-// a CTA's warps, and moving registers between them. Device code only.
+// The means by which warps of sm_90 with different roles hand each other data and registers:
+// mbarriers in shared memory that count arrivals and bytes, copies of boxes of a tensor by TMA,
+// named barriers among some of a CTA's warps, and moving registers between them. Device code only.
 #pragma once
 
 #include <cuda.h>
@@ -70,8 +70,8 @@ __device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
 }
 
-// One box of a tensor of two or four dimensions to shared memory; its bytes arrive at the mbarrier.
-// What of the box lies outside of the tensor is zeros.
+// Copies one box of a tensor of two or four dimensions to shared memory; its bytes arrive at the
+// mbarrier. The part of the box outside of the tensor becomes zeros.
 __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& map, int32_t x,
                                         int32_t y, uint32_t mbarrier) {
   asm volatile(

@@ -1,4 +1,5 @@
-// How many tiles of pairs (expert_tiles.cuh) there may be, for who launches kernels. Host code.
+// How many tiles of pairs (expert_tiles.cuh) there may be, for code that launches kernels. Host
+// code.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 
 namespace quire::cuda {
 
-// Whoever's the pairs are.
+// The limit holds for any choice of experts.
 inline int64_t MaxExpertTiles(const Routing& routing, int tile_rows) {
   return std::min(routing.num_pairs(), routing.num_experts() + routing.num_pairs() / tile_rows);
 }

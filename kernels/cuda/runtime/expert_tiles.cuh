@@ -32,7 +32,7 @@ struct LaneExperts {
   __device__ int NumTiles(int i, int tile_rows) const {
     return (offsets[i + 1] - offsets[i] + tile_rows - 1) / tile_rows;
   }
-  // Of these experts' tiles; there are more than `index`.
+  // The tile numbered `index` among these experts' tiles. There are more than `index` of them.
   __device__ ExpertTile Find(int index, int tile_rows) const {
     ExpertTile tile = {};
 #pragma unroll

@@ -22,7 +22,7 @@ class XScale {
  public:
   const float scale;
 
-  // Of the largest |x|.
+  // `most` is the largest |x|.
   __device__ explicit XScale(float most)
       : scale(Divide(most, kMost, 1 / kMost)),
         lift_(most < 1e-20f  ? 0x1p64f

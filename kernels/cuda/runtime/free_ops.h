@@ -1,6 +1,6 @@
-// One launch for each operation that needs nothing but its arguments (op_list.h), on a GPU. The
-// arguments have been checked; a launch that fails is left for cudaGetLastError. An operation on no
-// rows launches nothing. Used by the engine's thread.
+// One launch for each operation that needs only its arguments (op_list.h), on a GPU. The arguments
+// have been checked; a launch that fails is left for cudaGetLastError. An operation on no rows
+// launches nothing. Used by the engine's thread.
 #pragma once
 
 #include <cuda_runtime_api.h>

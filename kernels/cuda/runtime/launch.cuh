@@ -3,13 +3,14 @@
 // launch on older devices).
 // Invariant: every kernel launched so calls WaitForPredecessor in every CTA before it reads or
 // writes anything that another kernel writes or reads, and before that CTA ends: only then does a
-// kernel that has waited know that all work before it is complete. Before the wait it may read what
-// does not change while serving: weights and tables that a synchronised stream wrote. So it may,
-// past L1, what was complete before a kernel that released no successor (PlanDecode of
-// attention/trtllm/decode_plan.cu): nothing after that one starts before its end. What it reads
-// after the wait may not be read through the read-only path (__ldg, ld.global.nc). Where its
-// predecessor releases it only after its own wait, a kernel may wait later, before it touches what
-// that one does (hopper_attention.h, gated_delta_kernels.h): all that came before is complete then.
+// kernel that has waited know that all work before it is complete. Before the wait it may read data
+// that does not change while serving: weights and tables that a synchronised stream wrote. It may
+// also read, past L1, data that was complete before a kernel that released no successor (PlanDecode
+// of attention/trtllm/decode_plan.cu): nothing after that kernel starts before its end. A kernel
+// may not use the read-only path (__ldg, ld.global.nc) for data that it reads after the wait. If
+// its predecessor releases it only after the predecessor's own wait, a kernel may wait later,
+// before it touches what the predecessor touches (hopper_attention.h, gated_delta_kernels.h):
+// everything that came before the predecessor is complete by then.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -33,7 +34,7 @@ __device__ inline void ReleaseSuccessor() {
 #endif
 }
 
-// Of the device that is current.
+// An attribute of the device that is current.
 inline int DeviceAttribute(cudaDeviceAttr attribute) {
   int device = 0, value = 0;
   cudaGetDevice(&device);
@@ -41,7 +42,8 @@ inline int DeviceAttribute(cudaDeviceAttr attribute) {
   return value;
 }
 
-// Of the device that is current on the first call: a process drives devices of one kind.
+// The multiprocessors of the device that is current on the first call: a process drives devices of
+// one kind.
 inline int NumSms() {
   static const int num_sms = DeviceAttribute(cudaDevAttrMultiProcessorCount);
   return num_sms;
@@ -55,7 +57,7 @@ inline bool IsHopper() { return ComputeCapabilityMajor() == 9; }
 inline bool HasDependentLaunch() { return ComputeCapabilityMajor() >= 9; }
 
 struct LaunchTraits {
-  int cluster_size = 1;     // more: so many consecutive CTAs, at most 8, are a cluster of sm_90
+  int cluster_size = 1;     // more: this many consecutive CTAs, at most 8, are a cluster of sm_90
   int shared_percent = -1;  // of L1 that is shared memory; not negative: it may be divided anew
 };
 

@@ -3,7 +3,8 @@
 
 namespace quire::cuda {
 
-// Of the lanes up to this one, itself among them. All lanes of a warp.
+// The sum of the values of the lanes up to this one, itself among them. All lanes of a warp call
+// it.
 template <typename T>
 __device__ T UpToLane(T value) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -15,8 +16,8 @@ __device__ T UpToLane(T value) {
   return value;
 }
 
-// counts [size], in shared memory, become the sums of those before each; returns the sum of all. By
-// a warp alone.
+// counts [size], in shared memory, become the sums of those before each; returns the sum of all.
+// Only one warp calls it.
 __device__ inline int SumBefore(int* counts, int size) {
   constexpr int kWarp = 32;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;

@@ -10,7 +10,7 @@
 
 namespace quire::cuda {
 
-// Of the innermost dimension first, whose elements follow each other.
+// The innermost dimension comes first; its elements follow each other.
 template <int kRank>
 struct TensorMapShape {
   std::array<uint64_t, kRank> sizes;
@@ -18,9 +18,9 @@ struct TensorMapShape {
   std::array<uint32_t, kRank> box;                // what one copy takes, in elements
 };
 
-// Of a 16-bit or 8-bit type. Swizzled boxes lie in shared memory with the 16-byte pieces of a line,
-// of 64 or 128 bytes, permuted by the line's number; others as they are. What a box has outside of
-// the tensor is zeros.
+// For a 16-bit or 8-bit type. Swizzled boxes lie in shared memory with the 16-byte pieces of a
+// line, of 64 or 128 bytes, permuted by the line's number; other boxes lie as they are. The part of
+// a box outside of the tensor is zeros.
 CUtensorMap EncodeTensorMap(const void* data, DType dtype, const TensorMapShape<4>& shape,
                             bool swizzled);
 

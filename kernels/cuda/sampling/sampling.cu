@@ -11,7 +11,7 @@ namespace quire::cuda {
 
 namespace {
 
-// What the slices of a row say together.
+// The summaries of a row's slices, together.
 struct RowSummary {
   const SliceSummary* slices;
   int32_t num_slices;
@@ -50,7 +50,7 @@ __device__ uint64_t TotalWeight(const RowSummary& summary, const LogitWeight& we
   return total;
 }
 
-// What top-p keeps of a total: the tokens before a kept one sum to less than this.
+// The part of a total that top-p keeps: the tokens before a kept one sum to less than this.
 __device__ uint64_t MassTarget(float top_p, uint64_t total) {
   const double mass = ceil(static_cast<double>(fmaxf(top_p, 0.0f)) * static_cast<double>(total));
   return max(uint64_t{1}, min(total, static_cast<uint64_t>(mass)));

@@ -103,7 +103,7 @@ struct LogitWeight {
   }
 };
 
-// What each token of a row adds to a sum: its weight, or one; nothing below a rank.
+// The amount that each token of a row adds to a sum: its weight, or one; nothing below a rank.
 class TokenWeight {
  public:
   __device__ static TokenWeight Weight(const LogitWeight& weight, uint64_t least_rank) {
@@ -117,7 +117,7 @@ class TokenWeight {
   __device__ float operator()(int32_t id, float logit) const {
     return floor_(id, logit) ? OfKept(logit) : 0;
   }
-  // Of a token that is known to count.
+  // The amount of a token that is known to count.
   __device__ float OfKept(float logit) const { return is_one_ ? 1 : weight_(logit); }
 
  private:
@@ -165,7 +165,8 @@ struct LogitView {
   const uint32_t* biased_ids;  // a bit per token from first_biased_id on that the range names
   int32_t first_biased_id;
 
-  // Of ids [id, id + 4): untouched logits, -infinity beyond the vocabulary, and counts.
+  // Load the untouched logits of ids [id, id + 4), -infinity beyond the vocabulary, and their
+  // counts.
   __device__ Four<float> Load(int32_t id) const {
     return LoadFour<float4>(logits + id, vocab_size - id, -INFINITY);
   }

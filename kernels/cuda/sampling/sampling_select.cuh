@@ -160,7 +160,7 @@ class RowSelector {
   __device__ static int32_t FirstId(int32_t segment) {
     return segment * kSegment + static_cast<int32_t>(threadIdx.x % 32) * 4;
   }
-  // Of a warp's contiguous share.
+  // The first entry of a warp's contiguous share.
   __device__ int32_t FirstEntry(int warp) const { return num_entries_ * warp / kSampleWarps; }
 
   // Calls visit(id, logits) for the tokens of those segments, four of them on each lane of a warp,
@@ -170,7 +170,7 @@ class RowSelector {
   template <typename Visit>
   __device__ void ForEachFour(float floor, const Visit& visit) const;
 
-  // What view_.Load gave for ids [id, id + 4), with penalties and bias.
+  // The logits that view_.Load gave for ids [id, id + 4), with penalties and bias.
   __device__ Four<float> Edited(int32_t id, Four<float> raw) const;
 
   __device__ Scanned Scan(uint64_t sum) const;

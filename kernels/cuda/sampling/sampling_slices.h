@@ -1,7 +1,7 @@
 // The first of sampling's two kernels: reads all logits once, one CTA per row and slice of kSlice
 // tokens, and leaves what the second one (sampling.cu) starts from. A slice is made of segments of
-// kSegment tokens, what a warp loads at once. Slices and segments depend on the vocabulary's size
-// alone, and a slice is summed in a fixed order, so a row's draw never depends on its batch.
+// kSegment tokens, what a warp loads at once. Slices and segments depend only on the vocabulary's
+// size, and a slice is summed in a fixed order, so a row's draw never depends on its batch.
 #pragma once
 
 #include <cuda_runtime_api.h>

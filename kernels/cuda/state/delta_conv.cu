@@ -127,7 +127,7 @@ class ConvChannels {
       for (int i = 0; i < kVector; ++i) values[i] = halves[i / 4][i % 4];
     }
   };
-  // Of up to kGroup tokens, all under way at once.
+  // Loads the rows of up to kGroup tokens, all under way at once.
   __device__ void LoadRows(int index, int end, Octet (&rows)[kGroup]) const {
 #pragma unroll
     for (int g = 0; g < kGroup; ++g) {
@@ -143,7 +143,7 @@ class ConvChannels {
       }
     }
   }
-  // Of the token, or from before the step (index -1 and less).
+  // Loads an input of this token, or one from before the step (index -1 and less).
   __device__ void LoadInput(int index, float (&values)[kVector]) const {
     if (index >= 0) {
       Load(static_cast<const T*>(params_.qkvz) + Row(index) * params_.qkvz_stride + channel_,

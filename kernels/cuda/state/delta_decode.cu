@@ -1,5 +1,5 @@
-// GatedDelta for sequences of one token: of few sequences all of it in one kernel, of more what
-// comes after the convolution.
+// GatedDelta for sequences of one token. For few sequences one kernel does all of it; for more
+// sequences another kernel does the part after the convolution.
 #include "kernels/cuda/gemm/hopper/cluster.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -16,7 +16,7 @@ constexpr int kRows = kDim / kWarps;  // of the state, that a warp has: whole ro
 constexpr int kMaxWidth = GatedDeltaShape::kMaxConvWidth;
 constexpr int kColumns = kDim / 32;  // that a lane has of each
 
-// What the warps of a CTA hand one another.
+// The values that the warps of a CTA hand each other.
 struct DecodeShared {
   float q[kDim], k[kDim], v[kDim];
   float recalled[kWarps][kDim];  // sums over the warp's rows of k * state
@@ -25,8 +25,8 @@ struct DecodeShared {
   float decay, beta;
 };
 
-// The convolution of a head's query, key and value. What it needs lies in shared memory, as
-// registers have the state.
+// The convolution of a head's query, key and value. Its data lies in shared memory, as registers
+// hold the state.
 template <typename T>
 class DecodeConv {
  public:
@@ -116,7 +116,7 @@ class DecodeConv {
 
 // A v head of a sequence. With S the state as it was,
 //   d = beta (v - e^g S^T k), o = e^g S^T q + (k^T q) d, and S becomes e^g S + k d^T:
-// both products are of one look at S, which stays in registers.
+// both products need S only once, and it stays in registers.
 template <typename T, typename State>
 class DecodeHead {
  public:
@@ -154,7 +154,7 @@ class DecodeHead {
     }
   }
 
-  // What the convolution left of query, key and value, by a warp each.
+  // Loads the query, key and value that the convolution left, by a warp each.
   __device__ void LoadVectors() {
     if (Warp() > 2) return;
     const GatedDeltaShape& shape = params_.shape;

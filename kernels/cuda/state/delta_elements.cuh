@@ -1,4 +1,4 @@
-// What the kernels of GatedDelta read and write, element by element and by fours. Device code.
+// How the kernels of GatedDelta read and write, element by element and by fours. Device code.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,7 @@ class DeltaScan {
       for (float& value : tile) value = 0.0f;
     }
   }
-  // Of the head's matrix in memory.
+  // Loads the head's matrix from memory.
   template <typename Element>
   __device__ void LoadState(const Element* from) {
 #pragma unroll
@@ -245,7 +245,7 @@ class DeltaScan {
     }
   }
 
-  // What the state is after the tile's first tokens, which do not know of the later ones.
+  // Saves the states after the tile's first tokens, which do not know of the later ones.
   __device__ void SaveSnapshotsWithin(const ScanStage& stage, int tile,
                                       const TokenSums& written) const {
     const int begin = sequence_.Begin(tile), end = sequence_.End(tile);

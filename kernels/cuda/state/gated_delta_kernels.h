@@ -1,5 +1,5 @@
-// The kernels of GatedDelta on a GPU, and what they share. After the convolution each sequence is
-// moved on by one of the others; few decodes need one kernel alone. Engine thread.
+// The kernels of GatedDelta on a GPU, and what they share. After the convolution one of the other
+// kernels moves each sequence on; few decodes need only one kernel. Engine thread.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,7 +9,7 @@
 
 namespace quire::cuda {
 
-// Of heads for which there is more than LaunchDeltaRule.
+// The size of heads for which there are more kernels than LaunchDeltaRule's.
 inline constexpr int kDeltaHeadDim = GatedDeltaShape::kTileHeadDim;
 
 // GatedDeltaArgs as kernels read them; strides in elements.
@@ -51,12 +51,12 @@ void LaunchDeltaDecodeAfterConv(const GatedDeltaParams& params, cudaStream_t str
 // The rest for sequences [first_seq, num_seqs), token after token, heads of any size.
 void LaunchDeltaRule(const GatedDeltaParams& params, int first_seq, cudaStream_t stream);
 
-// The rest for sequences [num_decodes, num_seqs), which have unit vectors, in passes over so many
-// tiles of tokens; activations of 16 bits, on sm_90a.
+// The rest for sequences [num_decodes, num_seqs), which have unit vectors, in passes over tiles of
+// this many tokens; activations of 16 bits, on sm_90a.
 inline constexpr int kTileTokens = kGatedDeltaTileTokens;
 
-// What belongs to a tile and a v head, in GatedDeltaArgs::room. G are the sums of the log decays
-// from the tile's first token on, and D[i][j] = exp(G_i - G_j).
+// The data of a tile and a v head, in GatedDeltaArgs::room. G are the sums of the log decays from
+// the tile's first token on, and D[i][j] = exp(G_i - G_j).
 struct TileRoom {
   // [j][i] of (I + A)^-1 diag(beta), A = strictly_lower(diag(beta) K K^T . D).
   __half solved[kTileTokens * kTileTokens];
@@ -68,7 +68,7 @@ struct TileRoom {
 };
 static_assert(sizeof(TileRoom) == kGatedDeltaTileBytes);
 
-// What the room has of a pass, and of the sequence that goes on in the next one.
+// The room's parts for a pass, and for the sequence that goes on in the next pass.
 struct PassRoom {
   TileRoom* tiles;        // [kGatedDeltaTilesPerPass, num_v_heads]
   const float* carry_in;  // [num_v_heads, kDeltaHeadDim, kDeltaHeadDim]

@@ -1,5 +1,6 @@
-// What the codes of quantized weights mean, by vectors of features, as float32, and what lies
-// before a group's codes. Included once per target, after hwy/foreach_target.h; any thread.
+// The values that the codes of quantized weights stand for, as float32 and by vectors of features,
+// and the data before a group's codes. Included once per target, after hwy/foreach_target.h; any
+// thread.
 #if defined(QUIRE_KERNELS_CPU_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_CODES_INL_H_
 #undef QUIRE_KERNELS_CPU_CODES_INL_H_
@@ -108,7 +109,7 @@ struct Float8Codes {
   }
 };
 
-// What lies before a group's units.
+// The data before a group's units.
 struct GroupHeader {
   const QuantizedLayout& layout;
   const float* row_scales;  // of the panel, from its first feature
@@ -140,7 +141,7 @@ struct GroupHeader {
     return hn::IfThenElse(hn::RebindMask(F32(), hn::Eq(code, hn::Zero(U32()))), least, power);
   }
 
-  // Of scales of 8 bits.
+  // The codes of scales of 8 bits.
   HWY_INLINE VU32 ScaleCodes(int64_t feature) const {
     const hn::Rebind<uint8_t, F32> d8;
     const auto* codes = reinterpret_cast<const uint8_t*>(begin) + feature;

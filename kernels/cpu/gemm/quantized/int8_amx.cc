@@ -31,7 +31,7 @@ void Int8AmxTile(const Int8TileArgs& args) {
                    .prefetch = &prefetch,
                    .num_steps = args.num_units,
                    .add = false,
-                   .out = reinterpret_cast<float*>(args.out),  // AMX alone writes there: int32
+                   .out = reinterpret_cast<float*>(args.out),  // only AMX writes there: int32
                    .num_rows = args.num_rows,
                    .first_column = 0,
                    .num_columns = static_cast<int>(is_high ? kPanelFeatures / 2 : kPanelFeatures)};

@@ -19,8 +19,8 @@ inline constexpr int64_t kInt8BlockBytes = 4 * kInt8BlockUnits;
 struct Int8TileArgs {
   const uint32_t* words;  // units of a panel, one after the other
   int64_t num_units;
-  // 128 more than the values: [blocks of kInt8BlockUnits, num_rows, kInt8BlockBytes]. What the last
-  // block has beyond num_units may be anything.
+  // 128 more than the values: [blocks of kInt8BlockUnits, num_rows, kInt8BlockBytes]. The last
+  // block may hold anything beyond num_units.
   const uint8_t* x;
   int num_rows;
   int64_t read_ahead;
@@ -28,7 +28,7 @@ struct Int8TileArgs {
 };
 using Int8TileFn = void (*)(const Int8TileArgs&);
 
-// What few rows take, which memory bounds, and what more rows take.
+// The tile for few rows, which memory bounds, and the tile for more rows.
 struct Int8Kernel {
   Int8TileFn vector_tile;  // of up to kInt8VectorRows rows
   Int8TileFn amx_tile;     // of up to kInt8AmxRows rows; null: there is none

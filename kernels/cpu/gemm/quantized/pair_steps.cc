@@ -46,7 +46,7 @@ struct FloatSteps {
       second = hn::Mul(second, scales[c]);
     }
     VU32 high = hn::BitCast(U32(), second);
-    // What is too small to be normal may have more bits than a bfloat16.
+    // A number too small to be normal may have more bits than a bfloat16.
     if constexpr (kScaled) high = hn::And(high, hn::Set(U32(), 0xffff0000));
     return hn::Or(hn::ShiftRight<16>(hn::BitCast(U32(), first)), high);
   }

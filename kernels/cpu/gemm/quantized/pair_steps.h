@@ -1,7 +1,8 @@
 // Quantized weights and activations in bfloat16 as the tile for bfloat16 weights takes them
-// (gemm_kernel.h), in steps of two columns. Exactly: a code of up to 8 bits is a bfloat16, and so
-// is one in floating point times a scale of 8 bits. What has a float32 scale is summed up group by
-// group, and the sums are multiplied with it. Plain functions; any thread.
+// (gemm_kernel.h), in steps of two columns. The conversion is exact: a code of up to 8 bits is a
+// bfloat16, and so is a floating-point code times a scale of 8 bits. Where scales are float32, the
+// products are summed up group by group, and the sums are multiplied with the scales. Plain
+// functions; any thread.
 #pragma once
 
 #include <cstdint>

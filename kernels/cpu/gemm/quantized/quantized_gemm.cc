@@ -27,21 +27,21 @@ void GrowTo(int64_t size, std::vector<T>& values) {
 
 }  // namespace
 
-// What all blocks of a call have in common.
+// All blocks of a call share this.
 struct QuantizedGemm::Call {
   const GroupedLinearArgs& args;
   const QuantizedLayout& layout;
   const PairSteps& pair_steps;
   Way way;
 
-  // Of a packed row.
+  // The lines of a packed row.
   int64_t RowLines() const {
     return way == Way::kPairs ? pair_steps.num_blocks : CeilDiv(layout.UnitsOf(0), kInt8BlockUnits);
   }
 };
 
-// Rows [first_row, first_row + num_rows) of a call, in tiles of one height but the last, and their
-// matrix.
+// Rows [first_row, first_row + num_rows) of a call, in tiles of one height except the last, and
+// their matrix.
 struct QuantizedGemm::Block {
   const Call& call;
   int64_t matrix;
@@ -60,7 +60,7 @@ struct QuantizedGemm::Block {
   int64_t TileLines(int64_t tile) const {
     return (first_packed_row + tile * height) * call.RowLines();
   }
-  // Of the row's sum of a span.
+  // The place of a row's sum over a span.
   int64_t SpanSum(int64_t span, int64_t row) const {
     return first_packed_row * call.pair_steps.num_spans + span * num_rows + row;
   }

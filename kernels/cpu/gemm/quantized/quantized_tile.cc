@@ -18,7 +18,7 @@ struct Tag {
   using Type = T;
 };
 
-// What makes values of the codes of one group: (code + offset) * scale, by vectors of features.
+// Makes values from the codes of one group: (code + offset) * scale, by vectors of features.
 template <int kVectors, bool kZeros>
 struct Values {
   VF32 scales[kVectors];

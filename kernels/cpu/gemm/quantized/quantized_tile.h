@@ -17,7 +17,7 @@ inline constexpr int64_t kMaxFusedRows = 8;
 struct QuantizedTileArgs {
   const QuantizedLayout* layout;
   const char* panel;
-  // Of columns sorted by group, each group padded with zeros to whole units.
+  // The columns are sorted by group, and each group is padded with zeros to whole units.
   const float* x;      // [padded_columns, num_rows]
   int num_rows;        // 1 to kMaxFusedRows
   int64_t read_ahead;  // bytes ahead of itself that it fetches; 0: none

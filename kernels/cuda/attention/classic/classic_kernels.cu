@@ -131,7 +131,7 @@ __device__ void AddValues(const DecodeParams& p, const Partition& part, const fl
       Load(v + (lane / kColumns + i * kRowsAtOnce) * kBlockTokens, values);
 #pragma unroll
       for (int j = 0; j < kVector; ++j) {
-        // What lies behind the sequence may be NaN.
+        // Values behind the sequence may be NaN.
         if (first + j < part.end) acc[i] += probs[first + j - part.begin] * values[j];
       }
     }

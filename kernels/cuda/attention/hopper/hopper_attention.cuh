@@ -194,7 +194,7 @@ class HopperComputation {
     SyncGroup();
     return scale.inverse;
   }
-  // Of the four warps' values.
+  // The largest of the four warps' values.
   __device__ uint32_t LargestOfGroup(uint32_t value) const {
     __shared__ uint32_t values[Shape::kComputeWarps];
     const int warp = Shape::ComputeThread() / 32;
@@ -258,7 +258,7 @@ class HopperComputation {
     CommitGemms();
   }
 
-  // Adds to `sums`; of gemms of 8 bits they are the tile's alone.
+  // Adds to `sums`. With gemms of 8 bits these are the sums of this tile only.
   __device__ void StartSums(int32_t tile, const Probs& probs, Out& sums) const {
     const uint64_t values =
         DescribeMatrix(shared_.values(Uniform(UseOf(tile).stage)), 8 * Shape::kLineBytes,

@@ -15,8 +15,8 @@ struct HopperParams {
   // one block's tokens of one head.
   CUtensorMap k_map;
   CUtensorMap v_map;
-  // What this reads was there before the kernel before it began, and that is one of attention: they
-  // may run side by side.
+  // Everything that this kernel reads was complete before its predecessor began, and the
+  // predecessor is an attention kernel, too: then they may run side by side.
   bool waits_last;
 };
 

@@ -142,7 +142,8 @@ __device__ void ScheduleAndLoadKeys(const HopperParams& p, const HopperShared<Sh
   int32_t index = blockIdx.x;
   for (uint32_t n = 0;; ++n) {
     const bool has_item = index < num_items;
-    // Of an item beyond the last, what lies there: both reads are under way together.
+    // Beyond the last item this reads whatever lies there, so that both reads are under way
+    // together.
     const WorkItem work = p.tiled.work.items[index / p.tiled.num_kv_heads];
     TileItem item = {};
     if (has_item) item = MakeItem(p.tiled, work, index % p.tiled.num_kv_heads);
@@ -189,7 +190,7 @@ __device__ void LoadValues(const HopperParams& p, const HopperShared<Shape>& sha
   }
 }
 
-// What the warps that load queries do with K and V between items.
+// The work on K and V that the warps that load queries do between items.
 template <typename Shape>
 class QueryWarpsConverter {
  public:

@@ -11,15 +11,15 @@
 
 namespace quire::cuda {
 
-// What the scheduling warp hands to the others. No item: there are no more.
+// An item that the scheduling warp hands to the other warps. Without has_item there are no more.
 struct ScheduledItem {
   bool has_item;
   TileItem item;
 };
 
-// kNumRawStages > 0: the cache has 8-bit elements, which come to a ring of so many stages before
-// they are widened (hopper_converter.cuh). kFloat8Gemms: gemms multiply them as they are; then K
-// needs no such ring, and V is transposed there.
+// kNumRawStages > 0: the cache has 8-bit elements. They come to a ring of this many stages before
+// they are widened (hopper_converter.cuh). kFloat8Gemms: gemms multiply the 8-bit elements as they
+// are; then K needs no such ring, and V comes to it to be transposed.
 template <typename ElementType, int kHeadDimension, int kKeys, int kGroups, int kNumStages,
           int kNumRawStages = 0, bool kFloat8Gemms = false>
 struct HopperShape {
@@ -83,10 +83,10 @@ struct HopperShape {
   static constexpr int kRawValuesAt = kRawKeysAt + (kFloat8Gemms ? 0 : kRawStages * kRawBytes);
   static constexpr int kMbarriersAt = kKeysAt + kRingBytes;
   static constexpr int kNumMbarriers = 4 * kStages + 4 * kRawStages + 2 * kQueryStages + 4;
-  // Warps that transpose V: all that load but the one that sends for K and V.
+  // Warps that transpose V: all warps that load, except the one that sends for K and V.
   static constexpr int kTransposers = 3;
-  // Every lane of the warps that convert a tile tells that it has written, and, but for those of a
-  // warp that sends for tiles, that it has read.
+  // Every lane of the warps that convert a tile tells that it has written. It also tells that it
+  // has read, except in a warp that sends for tiles.
   static constexpr int kKeyFillers = kIsFloat8 && !kFloat8Gemms ? 64 : 1;
   static constexpr int kValueFillers = kFloat8Gemms ? 32 * kTransposers : kIsFloat8 ? 64 : 1;
   static constexpr int kRawReaders = kFloat8Gemms ? 32 * kTransposers : 32;

@@ -1,5 +1,5 @@
-// A layer's K or V as TMA of sm_90 takes it. Made on the host from addresses and
-// strides alone, without a call to the device.
+// A layer's K or V as TMA of sm_90 takes it. The host makes it from addresses and strides only,
+// without a call to the device.
 #pragma once
 
 #include <cuda.h>

@@ -54,7 +54,7 @@ class ValuesTransposer {
   template <bool kClears>
   __device__ void Transpose(uint32_t from, uint32_t to, int32_t num_valid) const {
     constexpr int kGroups = Shape::kTileKeys / 32, kPieces = Shape::kHeadDim / 16;
-    // Of the four 8 x 8 matrices that an instruction loads or stores, this lane's line.
+    // This lane's line of the four 8 x 8 matrices that an instruction loads or stores.
     const int matrix = lane_ / 8, line = lane_ % 8;
     const int row = line * 2 + matrix % 2;
     from += (matrix * 8 + line) * Shape::kLineBytes;

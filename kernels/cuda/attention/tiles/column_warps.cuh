@@ -11,7 +11,7 @@ namespace quire::cuda {
 template <typename Shape, int kWarpsD = Shape::kWarpsD>
 class ColumnWarps {
  public:
-  // What this warp's products are to be multiplied by before they are added to the others'.
+  // The factor of this warp's products, applied before they are added to the others'.
   __device__ void SetPartScale(float part_scale) { part_scale_ = part_scale; }
 
   // Adds the products of the other warp with the same rows and keys, by way of `shared`

@@ -17,8 +17,8 @@ class Float8Operands {
   static constexpr int kSteps = Shape::kWarpColumns / 16;
 
   // Sends for 16 of the tile's queries, from first_row on, and their columns from first_column on.
-  // Of each 16 columns a lane has four that follow each other, of rows lane / 4 and lane / 4 + 8;
-  // zeros where the tile or the head has none.
+  // In each 16 columns a lane has four that follow each other, of rows lane / 4 and lane / 4 + 8.
+  // It has zeros where the tile has no such row or the head no such columns.
   __device__ void LoadQueries(const TiledParams& p, const TileItem& item, int first_row,
                               int first_column) {
 #pragma unroll
@@ -40,7 +40,7 @@ class Float8Operands {
     }
   }
 
-  // What scores are to be multiplied by; the queries are then float16.
+  // Makes the queries float16, and returns the factor that scores must be multiplied by.
   __device__ float ConvertQueries(const TiledParams& p) {
     if (p.query_dtype == DType::kF16) return 1;
     uint32_t largest = 0;
@@ -81,8 +81,8 @@ class Float8Operands {
     }
   }
 
-  // out += probs * values. Of each 16 columns of V, fragment 2 * n has the even ones, 2 * n + 1 the
-  // odd ones.
+  // out += probs * values. In each 16 columns of V, fragment 2 * n has the even columns and
+  // fragment 2 * n + 1 the odd ones.
   template <__nv_fp8_interpretation_t kFormat, typename Probs, typename Out>
   static __device__ void AddProbsTimesValues(uint32_t values, int first_row, int first_step,
                                              const Probs& probs, Out& out) {

@@ -16,7 +16,7 @@ class SoftmaxRows {
 
   // `first_row` is the thread's in the tile; its others follow at multiples of 8.
   __device__ SoftmaxRows(const TiledParams& p, const TileItem& item, int32_t first_row)
-      // What changes logits is computed before their maximum is taken, their scale after it.
+      // Functions that change logits are computed before the maximum is taken, the scale after it.
       : log2_scale_(p.variant.ChangesLogits() ? 1.0f : p.variant.scale * kLog2E),
         cap_inner_(p.variant.scale / p.variant.soft_cap * 2 * kLog2E),
         cap_outer_(p.variant.soft_cap * kLog2E) {

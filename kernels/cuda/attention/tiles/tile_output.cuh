@@ -1,7 +1,7 @@
-// What becomes of a tile's result: the softmax states of the warps, then of the splits, are
-// combined in a fixed order, so that a result's bits do not depend on which CTA came last. The CTA
-// that finishes a tile's last split merges them all, where no kernel of its own does
-// (merge_parts.h). Device code only.
+// The end of a tile. The softmax states of the warps, then of the splits, are combined in a fixed
+// order, so that a result's bits do not depend on which CTA came last. The CTA that finishes a
+// tile's last split merges all of them, unless a separate kernel does that (merge_parts.h). Device
+// code only.
 #pragma once
 
 #include "kernels/cuda/attention/tiles/softmax_state.cuh"
@@ -72,7 +72,7 @@ class TileOutput {
  private:
   using Element = typename Shape::Element;
 
-  // Of those that this warp has.
+  // The first of the columns that this warp has.
   static __device__ int FirstColumn() {
     if constexpr (Shape::kWarpsD == 1) return 0;
     return Shape::ComputeThread() / 32 / (Shape::kWarpsM * Shape::kWarpsN) * Shape::kWarpColumns;
@@ -186,7 +186,7 @@ class TileOutput {
     return PackPair<Element>(values.x, values.y);
   }
 
-  // What lies beyond the head is not stored to `out`: the next head begins there.
+  // Columns beyond the head are not stored to `out`: the next head begins there.
   __device__ void Store(const RowTarget& target, int32_t column, float2 values) const {
     if (target.out != nullptr) {
       if (column >= p_.head_dim) return;
@@ -216,11 +216,11 @@ class TileOutput {
     }
   }
 
-  // A thread's rows, so many at once that their loads are under way together.
+  // A thread takes this many of its rows at once, so that their loads are under way together.
   static constexpr int kRowsAtOnce = Shape::kTileRows > 16 ? 8 : 1;
   static constexpr int kRowStride = Shape::kComputeThreads / (Shape::kHeadDim / 4);
 
-  // Of row `first` and those after it, four columns.
+  // Combines four columns of row `first` and of the thread's rows after it.
   __device__ void CombineRows(const PartialResults& parts, bool is_final, int32_t first,
                               int32_t column) const {
     CombinedQuad quads[kRowsAtOnce];
@@ -230,7 +230,7 @@ class TileOutput {
       float4 values[kRowsAtOnce];
 #pragma unroll
       for (int r = 0; r < kRowsAtOnce; ++r) {
-        // Of a row beyond the last, that.
+        // Beyond the last row this reads the last one again.
         const int32_t row = min(first + r * kRowStride, item_.num_rows - 1);
         const int64_t from = s * parts.source_rows + row;
         states[r] = parts.state[from];

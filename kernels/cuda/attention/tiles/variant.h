@@ -17,7 +17,7 @@ struct AttentionVariant {
   int64_t sliding_window;  // > 0: a query sees this many keys, its own included
   bool causal = true;      // false: it sees all keys of its sequence
 
-  // Of an AttentionGeometry, whose header kernels need not see.
+  // The variant of an AttentionGeometry. It is a template so that kernels need not see that header.
   template <typename Geometry>
   static AttentionVariant Of(const Geometry& geometry) {
     return {.scale = geometry.scale,
@@ -32,7 +32,7 @@ struct AttentionVariant {
   static __device__ int32_t KeyEnd(bool causal, int32_t seq_len, int32_t query_len, int32_t query) {
     return causal ? seq_len - (query_len - 1 - query) : seq_len;
   }
-  // Of a query that sees keys before `key_end`, the first that it sees.
+  // The first key that a query sees; `key_end` is the end of the keys that it sees.
   __device__ int32_t KeyBegin(int32_t key_end) const {
     const int64_t begin = sliding_window > 0 ? key_end - sliding_window : 0;
     return begin > 0 ? static_cast<int32_t>(begin) : 0;

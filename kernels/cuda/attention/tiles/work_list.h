@@ -1,12 +1,11 @@
-// The step's plan as the kernels see it: the page table, and two
-// lists of work, one for each tile height. Plain data in device memory at fixed addresses; written
-// by the planning kernels (plan_kernels.h), read by the attention kernels.
+// The step's plan as the kernels see it: the page table, and two lists of work, one for each tile
+// height. Plain data in device memory at fixed addresses; written by the planning kernels
+// (plan_kernels.h), read by the attention kernels.
 //
 // A tile is `tile_rows` consecutive rows of one sequence, a row being one query token of one head
 // of a KV head's group. A tile's keys are cut into splits at multiples of split_tokens from the
-// start of the sequence, but for a short rest, which is the last one's, too; how long they are
-// follows from the step's lengths (plan_splits.cuh). An item is one split of one tile, for all KV
-// heads.
+// start of the sequence; the last split also takes a short rest. The length of the splits follows
+// from the step's lengths (plan_splits.cuh). An item is one split of one tile, for all KV heads.
 #pragma once
 
 #include <vector_types.h>

@@ -42,7 +42,7 @@ class DecodeComputation {
   using Softmax = DecodeSoftmax<Shape>;
   static constexpr int kFirstTurnBarrier = 1;  // of the warps of a turn
 
-  // Of the item's tiles this warp takes `first` and every turns-th after it.
+  // This warp takes tile `first` of the item and every turns-th tile after it.
   __device__ void Compute(const DecodeItem& item, int32_t first) {
 #pragma unroll
     for (auto& row_tile : out_) {

@@ -5,8 +5,8 @@
 
 namespace quire::cuda::trtllm {
 
-// What the plan has left. It is read before this kernel has waited for its predecessor, past L1,
-// which may hold an earlier step's.
+// Reads a part of the plan, before this kernel has waited for its predecessor. The read goes past
+// L1, which may hold an earlier step's plan.
 template <typename T>
 __device__ __forceinline__ T ReadPlan(const T* from) {
   static_assert(alignof(T) == 16);

@@ -1,5 +1,6 @@
-// What the host side knows of the compiled decode kernels: one per type of cache, head size and
-// rows of a warp, each compiled in a file of its own from decode_attention.cuh. For sm_90a.
+// The compiled decode kernels as the host side knows them. There is one for each type of cache,
+// head size and number of rows of a warp, and each is compiled from decode_attention.cuh in a file
+// of its own. For sm_90a.
 #pragma once
 
 #include <cuda.h>

@@ -34,7 +34,7 @@ class DecodeLoader {
       const int32_t num_blocks = item.num_tiles * tile_blocks_;
       const int32_t kv_head = item.unit / p_.layout.row_tiles;
       const int32_t num_old_keys = item.seq_len - p_.layout.query_len;
-      // Of the item's blocks, those full of keys of earlier steps.
+      // The item's blocks that are full of keys of earlier steps.
       const int32_t num_old_blocks =
           (num_old_keys >> p_.blocks.block_shift) - item.first_tile * tile_blocks_;
       for (int32_t block = 0; block < num_blocks; block += 32) {
@@ -71,9 +71,9 @@ class DecodeLoader {
                              p_.variant.KeyBegin(item.seq_len - (p_.layout.query_len - 1)));
   }
 
-  // Of a sequence without keys, whose values are cleared and logits masked. A box that lies outside
-  // of the tensor reads nothing, but faults where the tensor begins without memory behind it, as
-  // the cache does while steps of padding are captured.
+  // Passes a tile of a sequence without keys: its values are cleared and its logits masked. A box
+  // that lies outside of the tensor reads nothing, but it faults where the tensor begins without
+  // memory behind it. The cache begins like this while steps of padding are captured.
   __device__ void PassTile() {
     Wait(shared_.free(kind_, stage_.index), stage_.parity ^ 1);
     if (ElectLane()) Arrive(shared_.arrived(kind_, arrival_.index));

@@ -29,7 +29,8 @@ struct DecodeOperands {
   static constexpr int kSteps = Shape::kHeadDim / 16;
   using Queries = uint32_t[Shape::kRowTiles][kSteps][2];
 
-  // Of the 16 columns of V that accumulators (c0, c1) and (c2, c3) of a lane belong to.
+  // A lane's accumulators (c0, c1) belong to this one of 16 columns of V, and (c2, c3) to the
+  // column kSecondColumn after it.
   static __device__ int FirstColumn() {
     const int row = static_cast<int>(threadIdx.x) % 32 / 4;
     return Shape::kIs8Bit ? 2 * row : row;

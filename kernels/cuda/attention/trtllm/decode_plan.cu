@@ -79,7 +79,7 @@ struct Layout {
   }
 };
 
-// What the share has of the unit.
+// The share's part of the unit.
 __device__ DecodeItem MakeItem(const DecodePlanParams& p, const Layout& layout, int32_t unit,
                                int32_t share) {
   const int32_t seq = unit / p.units_per_seq;

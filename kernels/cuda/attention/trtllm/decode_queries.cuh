@@ -17,7 +17,7 @@ class DecodeQueries {
   using Operands = DecodeOperands<Shape>;
   using PerRow = float[Shape::kRowTiles][2];
 
-  // The warp that loads. Whoever has a query from it knows that the predecessor is complete.
+  // The warp that loads. A warp that has a query from it knows that the predecessor is complete.
   static __device__ void Run(const DecodeParams& p, const DecodeShared<Shape>& shared) {
     uint32_t n = 0;
     WaitForPredecessor();

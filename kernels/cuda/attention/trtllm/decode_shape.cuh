@@ -39,7 +39,7 @@ struct DecodeShape {
     return line * kLineBytes + ((piece ^ flip) << 4);
   }
 
-  // What the sections of shared memory after the tiles take.
+  // The sizes of the sections of shared memory after the tiles.
   static constexpr int kQueriesRing = 2;  // items that their queries may be ahead
   static constexpr int32_t PassBytes(const DecodeLayout& layout) {
     return kWarps * layout.pass_rows * kPassStride * 4;
@@ -75,7 +75,7 @@ class DecodeShared {
     // Lanes of a warp initialise one after another: so each warp has a few.
     constexpr int kAllWarps = Shape::kThreads / 32;
     const int i = static_cast<int>(threadIdx.x) % 32 * kAllWarps + threadIdx.x / 32;
-    // What is in shared memory is freed or handed over by every lane: compute-sanitizer's racecheck
+    // Every lane frees or hands over what it used in shared memory: compute-sanitizer's racecheck
     // does not follow what a lane reads or writes through __syncwarp to another lane's arrival.
     int count = 1;
     if (i >= num_arrivals && i < num_tiles) count = 32 * layout_.row_splits;
@@ -94,13 +94,13 @@ class DecodeShared {
   __device__ uint8_t* values_data(int stage) const {
     return raw_ + (2 * stage + 1) * Shape::kStageBytes;
   }
-  // Of a tile that has come, by its place among num_arrivals.
+  // The mbarrier of a tile that has come, by its place among num_arrivals.
   __device__ uint32_t arrived(int kind, int i) const { return mbarrier(2 * i + kind); }
-  // Of a stage that has been read.
+  // The mbarrier of a stage that has been read.
   __device__ uint32_t free(int kind, int stage) const {
     return mbarrier(2 * (layout_.num_arrivals + stage) + kind);
   }
-  // Of the n-th item's queries: [row tiles, head_dim / 16, 32] pairs of registers, by lane.
+  // The n-th item's queries: [row tiles, head_dim / 16, 32] pairs of registers, by lane.
   __device__ uint2* queries(uint32_t n) const {
     return reinterpret_cast<uint2*>(raw_ + queries_at() +
                                     n % Shape::kQueriesRing * Shape::QueriesBytes(layout_));
@@ -126,12 +126,12 @@ class DecodeShared {
     return reinterpret_cast<float2*>(raw_ + pass_at() + Shape::PassBytes(layout_));
   }
 
-  // Of what is there: all have left theirs; all have read it.
+  // The mbarriers of these results: all warps have left theirs; all warps have read them.
   __device__ uint32_t pass_full() const { return mbarrier(Shape::NumMbarriers(layout_) - 4); }
   __device__ uint32_t pass_free() const { return mbarrier(Shape::NumMbarriers(layout_) - 3); }
 
-  // Of units that are cut, in global memory: this CTA's part of the first item is there; the other
-  // CTAs' parts of the last are.
+  // The mbarriers of parts of units that are cut, in global memory: this CTA's part of the first
+  // item is there; the other CTAs' parts of the last item are there.
   __device__ uint32_t part_left() const { return mbarrier(Shape::NumMbarriers(layout_) - 2); }
   __device__ uint32_t others_left() const { return mbarrier(Shape::NumMbarriers(layout_) - 1); }
 

@@ -2,9 +2,9 @@
 // block tables and sequence lengths, caches of 16 or 8 bits. Decodes have up to kMaxQueryLen tokens
 // of each sequence and kernels of their own: PlanStep lays out the step's work on the device, Run
 // launches one CTA for each multiprocessor. Context, everything else, runs on the native path's
-// kernels for prompts, which read the padded tables as they are. All only enqueue kernels, whose
-// launch shapes depend on decode_query_len and the number of sequences alone. Used by the engine's
-// thread.
+// kernels for prompts, which read the padded tables as they are. All of these only enqueue kernels,
+// whose launch shapes depend only on decode_query_len and the number of sequences. Used by the
+// engine's thread.
 #pragma once
 
 #include <memory>

@@ -38,8 +38,8 @@ __device__ __forceinline__ void ArriveInCluster(uint32_t mbarrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mbarrier) : "memory");
 }
 
-// All threads of all its CTAs; what they wrote before is not thereby seen, but for mbarriers that
-// are published.
+// All threads of all CTAs of the cluster wait for each other. They do not see what the others wrote
+// before, except mbarriers that are published.
 __device__ __forceinline__ void SyncCluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
                    : "memory");

@@ -1,5 +1,5 @@
-// What gemms of 16 bits and of e4m3 by e4m3 differ in for those who launch them. Host code of CUDA
-// sources.
+// The differences between gemms of 16 bits and gemms of e4m3 by e4m3, for code that launches them.
+// Host code of CUDA sources.
 #pragma once
 
 #include <cuda.h>

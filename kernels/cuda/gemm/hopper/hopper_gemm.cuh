@@ -90,7 +90,8 @@ class HopperGemmComputation {
       if (step + 1 < work_.end_step) next.Next(shared_.num_stages);
       Wait(shared_.full(next.index), next.parity);
       if constexpr (Shape::kBlocks == 2) {
-        // Of a line that is not there nothing is added; a branch would serialise the gemms.
+        // Nothing is added for a line that is not there. Its gemms run all the same: a branch would
+        // serialise the gemms.
         WaitForGemms<1>(lines_[0]);
         AddBlock(0, factors[0], lines_[0]);
         WaitForGemms<0>(lines_[1]);
@@ -130,7 +131,7 @@ class HopperGemmComputation {
 #pragma unroll
     for (float& scale : factors.shared) scale = 1;
     factors.are_all = p_.float8.weight_scales == nullptr;
-    // Of two lines one is scaled while the other's gemms run, which no branch may part.
+    // With two lines, one is scaled while the other's gemms run, and no branch may part these.
     if (Shape::kBlocks == 1 && !factors.are_all) {
       factors.are_all = ShareScales(scales + Shape::kTileRows * 4, factors.shared);
     }
@@ -181,8 +182,8 @@ class HopperGemmComputation {
     }
   }
 
-  // What all results have in common is asked once, not at every pair: this code runs once, and what
-  // it takes is bringing it from memory.
+  // Conditions that all results share are tested once, not at every pair: this code runs once, and
+  // most of its time goes into bringing it from memory.
   __device__ void StoreTile(int tile) {
     if constexpr (Shape::kFloat8) {
       const int first = tile * (p_.num_gates > 0 ? Shape::kHalf : Shape::kTileFeatures);
@@ -227,7 +228,7 @@ class HopperGemmComputation {
       }
     }
   }
-  // Of gates and ups the result, where the gates are.
+  // Leaves the result of gates and ups where the gates are.
   template <typename Function>
   __device__ void Activate(const Function& function) {
 #pragma unroll

@@ -1,5 +1,4 @@
-// What brings the operands of gemms of few rows (hopper_gemm.cuh) to shared memory. Device code
-// only.
+// Brings the operands of gemms of few rows (hopper_gemm.cuh) to shared memory. Device code only.
 #pragma once
 
 #include "kernels/cuda/gemm/hopper/hopper_gemm_shape.cuh"

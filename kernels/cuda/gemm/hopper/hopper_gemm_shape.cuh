@@ -1,5 +1,5 @@
-// What the kernel for gemms of few rows is told, how it uses shared memory, and what a CTA does.
-// Device code only.
+// The parameters of the kernel for gemms of few rows, how it uses shared memory, and what a CTA
+// does. Device code only.
 #pragma once
 
 #include <cuda.h>
@@ -61,15 +61,16 @@ struct HopperGemmShape {
   static constexpr int StageBytes(int num_x_rows) {
     return kBlocks * (kWeightBytes + num_x_rows * kLineBytes) + kScaleBytes;
   }
-  // Of the warps that have such rows: the threads that hand sums to another CTA, and their bytes.
+  // The threads that hand sums to another CTA, which are those of the warps that have rows of x,
+  // and the bytes of their sums.
   static constexpr __host__ __device__ int SumsThreads(int num_x_rows) {
     return (num_x_rows + 15) / 16 * 32;
   }
   static constexpr __host__ __device__ int SumsBytes(int num_x_rows) {
     return SumsThreads(num_x_rows) * kFragments * 16;
   }
-  // Beside the stages. Gemms read kTileRows rows of x: of what is there beyond num_x_rows nothing
-  // becomes of use, but it must be there.
+  // The bytes beside the stages. Gemms read kTileRows rows of x: rows beyond num_x_rows are of no
+  // use, but there must be memory for them.
   static constexpr int FixedBytes(int num_splits, int num_x_rows) {
     const int sums_bytes = (num_splits - 1) * SumsBytes(num_x_rows);
     const int beyond_bytes = (kTileRows - num_x_rows) * kLineBytes;

@@ -1,4 +1,4 @@
-// What instances/ have in common: LargeKernelFor, to be instantiated.
+// LargeKernelFor, which the files of instances/ instantiate.
 #pragma once
 
 #include "kernels/cuda/gemm/hopper/large_gemm.cuh"

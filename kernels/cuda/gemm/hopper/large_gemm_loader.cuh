@@ -1,5 +1,5 @@
-// What brings the operands of gemms of many rows (large_gemm.cuh) to shared memory: lanes of
-// different warps, as one would have too much to do for each step. Device code only.
+// Brings the operands of gemms of many rows (large_gemm.cuh) to shared memory. Lanes of different
+// warps do this, because one lane would have too much to do for each step. Device code only.
 #pragma once
 
 #include "kernels/cuda/gemm/hopper/large_gemm_shape.cuh"

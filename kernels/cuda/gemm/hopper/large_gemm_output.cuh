@@ -51,8 +51,9 @@ class LargeGemmOutput {
   template <typename Function>
   static constexpr bool kIsGated = !std::is_same_v<Function, NotGated>;
 
-  // Of each half of the fragments a split finishes a part, so that it has gates with their ups. It
-  // gets the sums of the others through shared memory, and adds them to its own in their order.
+  // A split finishes a part of each half of the fragments, so that it has gates with their ups. It
+  // gets the sums of the other splits through shared memory, and adds them to its own in their
+  // order.
   template <int kSplits>
   __device__ void AddSplits(const LargeGemmTiles<Shape>& tiles, Sums& sums) const {
     constexpr int kPart = kHalfFragments / kSplits;
@@ -124,7 +125,7 @@ class LargeGemmOutput {
     }
   }
 
-  // Of a warpgroup, the thread that sends results.
+  // Whether this is the thread of its warpgroup that sends results.
   __device__ bool IsStoring() const { return threadIdx.x % 128 == 0; }
   __device__ void SyncWarpgroup() const { SyncSome(1 + static_cast<int>(threadIdx.x) / 128, 128); }
 
@@ -198,7 +199,7 @@ class LargeGemmOutput {
       }
     }
   }
-  // Of two neighbouring columns.
+  // Finishes two neighbouring columns.
   template <typename Function>
   __device__ uint32_t Finish(const Sums& sums, int n, int half) const {
     const float(&values)[4] = sums[0][n];

@@ -1,5 +1,5 @@
-// What the kernel for gemms of many rows is told, how it uses shared memory, and which tiles a CTA
-// takes. Device code only.
+// The parameters of the kernel for gemms of many rows, how it uses shared memory, and which tiles a
+// CTA takes. Device code only.
 #pragma once
 
 #include <cuda.h>
@@ -69,8 +69,8 @@ struct LargeGemmShape {
   static constexpr int kSharedBytes =
       2 * kAlignment + kStages * kStageBytes + kWarpgroups * kOutBytes;
   static_assert(kSharedBytes <= 227 * 1024);
-  // So many pairs of tiles of rows go through all of the weight before the next: their rows of x
-  // and the weights at hand fit L2.
+  // This many pairs of tiles of rows go through all of the weight before the next pairs: their rows
+  // of x and the weights at hand fit L2.
   static constexpr int kGroupPairs = 16;
 };
 

@@ -71,7 +71,7 @@ __device__ __forceinline__ uint32_t WidenFloat8(uint32_t codes) {
   }
 }
 
-// What zero points become: what is subtracted from a pair of integers.
+// The number that is subtracted from a pair of integers, made from their zero point.
 template <typename T, WeightValue kValue>
 __device__ __forceinline__ uint32_t ZeroPair(uint32_t zero_point) {
   if constexpr (kValue == WeightValue::kInt8) {
@@ -81,7 +81,8 @@ __device__ __forceinline__ uint32_t ZeroPair(uint32_t zero_point) {
   }
 }
 
-// 4-bit floats where they are shifted to are so much too small: 2^-126 and 2^-14.
+// The factor that lifts 4-bit floats: where they are shifted to, they are too small by 2^-126
+// (bfloat16) or 2^-14 (float16).
 template <typename T>
 inline constexpr uint32_t kFloat4Lift = kIsHalf<T> ? 0x74007400u : 0x7e807e80u;
 
@@ -109,14 +110,15 @@ __device__ __forceinline__ uint32_t BothHalves(uint32_t pair, bool is_upper) {
   return is_upper ? upper : lower;
 }
 
-// What the values of two rows, r and r + 8, are changed by: zero points or scales.
+// The zero points or scales of the values of two rows, r and r + 8.
 struct RowPairs {
   uint32_t upper, lower;
 };
 
-// A scale as the sum of two numbers of 16 bits, for pairs: as exact as the scale, so that a product
-// with it is rounded once but for one in some hundred, which may be a bit off. Times kLift, without
-// which the second would be too small for float16; weights of 1,024 and more become infinite there.
+// A scale as the sum of two numbers of 16 bits, for pairs. The sum is as exact as the scale, so
+// that a product with it is rounded once; one product in some hundred may still be a bit off. The
+// scale is multiplied by kLift, because the second number would otherwise be too small for float16.
+// Weights of 1,024 and more become infinite there.
 template <typename T>
 struct SplitScale {
   static constexpr float kLift = kIsHalf<T> ? 64 : 1;

@@ -43,7 +43,7 @@ class OperandMaker {
     uint32_t values[kGemms][4];
     float upper, lower;
   };
-  // What the parts of a group have in common, in the two rows.
+  // The scales and zero points that the parts of a group share, in the two rows.
   struct Group {
     float upper = 1, lower = 1;
     SplitScale<Element> upper_scale, lower_scale;
@@ -59,8 +59,9 @@ class OperandMaker {
                               : p.scales_at + Row() * (Shape::kGroups * 4 + Shape::kScaledGroups))),
         zeros_at_(Opaque(p.zeros_at + Row() * Shape::kGroups)) {}
 
-  // The row of a quarter that a lane's upper sums are of; the lower ones are of the eighth after
-  // it. Of a tile lanes that read at once have rows whose pieces lie in different halves.
+  // The row of a quarter that a lane's upper sums belong to; the lower sums belong to the eighth
+  // row after it. In tiles, the lanes that read at once have rows whose pieces lie in different
+  // halves.
   static __device__ int SumsRow() { return Shape::kFloat8Tiles ? TileRow() : Row(); }
 
   // Whether a group begins with this part of a step.
@@ -68,7 +69,8 @@ class OperandMaker {
     return Shape::kGroups > 0 && part * kGemms * Shape::kGroups % kStepSlices == 0;
   }
 
-  // What a part is made of. Words of 4-bit floats are of two slices, of which a part may have one.
+  // The source of a part's operands. A word of 4-bit floats belongs to two slices, and a part may
+  // have only one of them.
   static constexpr int kWords = Shape::kIsFloat4 && kGemms == 1 ? 2 : kGemms * Shape::kBits / 4;
   struct Source {
     int first_slice;
@@ -97,8 +99,8 @@ class OperandMaker {
       source.lower_scales = LoadScales(upper + 8 * Shape::kScaledGroups);
     }
   }
-  // What the group of a part has, whose scales lie in the quarter but where that is of a tile: then
-  // at scales_of_tile.
+  // Loads the scales and zero points of a part's group. They lie in the quarter, except that the
+  // scales of a tile lie at scales_of_tile.
   __device__ void LoadGroup(uint32_t quarter, uint32_t scales_of_tile, int part,
                             Group& group) const {
     const int number = part * kGemms * Shape::kGroups / kStepSlices;
@@ -158,7 +160,7 @@ class OperandMaker {
     static_assert(kPartScales == 2 || kPartScales == 4 || !Shape::kScaledValues);
     return kPartScales == 2 ? LoadShared2(from) : LoadShared4(from);
   }
-  // What the values of a part's slices are multiplied with, a pair of each two slices: of a row.
+  // The factors of one row for the values of a part's slices: a pair for each two slices.
   struct Factors {
     uint32_t pairs[kGemms > 1 ? kGemms / 2 : 1];
 

@@ -32,7 +32,7 @@ constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
 constexpr int kNumDivisions = std::size(kDivisions);
 constexpr int kGemmKib[] = {74, 112, 224};
 constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
-// Those named after a number take at most so many rows of x at a time.
+// Kinds named after a number take at most that many rows of x at a time.
 enum class Kind { kGemm, kGemm64, kGemm128, kGemv };
 constexpr const char* kKindNames[] = {"gemm", "gemm64-", "gemm128-", "gemv"};
 constexpr int kNumKinds = std::size(kKindNames);
@@ -87,7 +87,8 @@ QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
   }
 }
 
-// Of a kind's tile: the largest that there is a kernel for.
+// The most rows of x that a tile of this kind has: its number, or the most that there is a kernel
+// for.
 int MaxRows(const LinearWeight& weight, Kind kind) {
   if (kind == Kind::kGemm64) return 64;
   if (kind == Kind::kGemm128) return 128;
@@ -96,7 +97,7 @@ int MaxRows(const LinearWeight& weight, Kind kind) {
   return kQuantizedTileRows[tile];
 }
 
-// Of a block, as it is read.
+// The bytes of a block in a step, as they are read.
 int StepBytes(const LinearWeight& weight) {
   return HasFloat8Tiles(weight) ? kBlockRows * kStepColumns : PackedLayout(weight).step_bytes;
 }
@@ -256,8 +257,9 @@ bool MayBeFast(const Variant& v, const Plan& plan, const LinearArgs& args) {
   return PackedLayout(*args.weight).num_steps >= 2 * v.splits && num_ctas < 2 * NumSms();
 }
 
-// Of the kind that these rows are for, with as much shared memory as leaves room for a second CTA,
-// or else with more, the fewest splits that give every multiprocessor a CTA.
+// Chooses a variant of the kind that these rows are for, with as much shared memory as leaves room
+// for a second CTA, or else with more. Among those it takes the one with the fewest splits that
+// gives every multiprocessor a CTA.
 int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
   const Kind kind = args.x.dim(0) <= kMaxQuantizedGemvRows ? Kind::kGemv : Kind::kGemm;
   for (const int shared_kib : {kGemmKib[1], kMostKib}) {
@@ -375,7 +377,7 @@ bool LaunchQuantizedExpertGemv(const ExpertRowsArgs& args, bool x_of_tokens, cud
   const LinearWeight& weight = *args.weight;
   const int64_t num_tokens = args.routing.num_tokens();
   if (num_tokens > kMaxTokens || (args.is_gated && !HasWholeGateBlocks(weight))) return false;
-  // Of each expert at most as many rows as there are tokens.
+  // No expert has more rows than there are tokens.
   const LinearArgs linear = {.x = args.x.Rows(0, num_tokens),
                              .weight = &weight,
                              .bias = args.bias,

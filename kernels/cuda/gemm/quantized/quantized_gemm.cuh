@@ -135,7 +135,7 @@ class QuantizedGemmComputation {
   using Shared = QuantizedGemmShared<Shape>;
   using Operands = typename OperandMaker<Shape>::Operands;
 
-  // What the next part is made of is read while the gemms of one run.
+  // The source of the next part is read while the gemms of one part run.
   __device__ void RunSimply() {
     Operands operands;
     Load(0);

@@ -1,7 +1,7 @@
 // Our gemms with quantized weights on sm_90a, of any number of rows: out = x * weight^T + bias.
 // There are variants, which divide the work differently; which is fastest for a gemm is measured
-// (gemm_tuner.h). A row's sum is taken in an order that depends on in_features and the variant
-// alone. Used by the engine's thread.
+// (gemm_tuner.h). A row's sum is taken in an order that depends only on in_features and the
+// variant. Used by the engine's thread.
 #pragma once
 
 #include <string>

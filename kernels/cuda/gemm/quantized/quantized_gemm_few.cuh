@@ -1,7 +1,7 @@
-// What computes in a gemm with a quantized weight and few rows of x: warps by themselves (mma),
-// each with 16 rows of the weight of each of two blocks, so that what it loads of x serves both.
-// They need not wait for each other as a warpgroup's do, the compiler may make operands while
-// others are multiplied, and a second fragment without rows of x is left out. Device code only.
+// The warps that compute a gemm with a quantized weight and few rows of x, each by itself (mma).
+// Each has 16 rows of the weight of each of two blocks, so that what it loads of x serves both. The
+// warps need not wait for each other as those of a warpgroup do, and the compiler may make operands
+// while others are multiplied. A second fragment without rows of x is left out. Device code only.
 #pragma once
 
 #include "kernels/cuda/gemm/quantized/operands.cuh"
@@ -133,7 +133,7 @@ class QuantizedFewRows {
   const OperandMaker<Shape> maker_;
   const int lane_, warp_, line_, quarter_;
   typename OperandMaker<Shape>::Source source_[Shape::kStrips];
-  // Of a group, or of all where scales are of rows or of values.
+  // sums_ are the sums of a group, or of everything where scales belong to rows or to values.
   Sums sums_[Shape::kStrips] = {}, total_[Shape::kStrips] = {};
 };
 

@@ -1,5 +1,5 @@
-// What the kernel for gemms with quantized weights is told and how it uses shared memory. Device
-// code only.
+// The parameters of the kernel for gemms with quantized weights, and how it uses shared memory.
+// Device code only.
 #pragma once
 
 #include <cuda.h>
@@ -41,14 +41,15 @@ struct QuantizedGemmParams {
   bool out_is_float;  // float32; else of x's type
   int num_gates;      // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
   Activation activation;
-  // Of gemms with experts (kernels/experts.h): x is sorted by expert, as `offsets` says; null:
-  // there is one weight. A row's result goes where `pairs` says; null: where x's row is.
+  // For gemms with experts (kernels/experts.h). x is sorted by expert, as `offsets` says; null:
+  // there is one weight. A row's result goes where `pairs` says; null: it goes where the row of x
+  // is.
   const int32_t* offsets = nullptr;
   const int32_t* pairs = nullptr;
   int num_experts = 1;
   int64_t expert_bytes = 0;
-  // Of gemvs with experts: x has a row for each token instead, that of a pair over top_k; without
-  // x_pairs there is one token.
+  // For gemvs with experts. x has a row for each token instead, and a pair's row of x is its number
+  // over top_k. Without x_pairs there is one token.
   bool gathers_x = false;
   const int32_t* x_pairs = nullptr;
   int top_k = 1;
@@ -56,9 +57,10 @@ struct QuantizedGemmParams {
 
 inline constexpr int kMinScaledRows = 128;
 
-// What kernels are compiled for. kGroupsOfStep: groups whose sums are scaled, or values, where rows
-// are many; below 0: so many groups whose values are (HasScaledValues); 0: a row's sum is.
-// kIsTiles: the weight is HasFloat8Tiles.
+// The parameters that kernels are compiled for. A positive kGroupsOfStep is the number of a step's
+// groups whose sums are scaled, or whose values are where x has many rows (kScaledInts). A negative
+// kGroupsOfStep stands for -kGroupsOfStep groups whose values are scaled (HasScaledValues). If it
+// is 0, the sum of a row is scaled. kIsTiles: the weight is HasFloat8Tiles.
 template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep,
           bool kIsTiles = false>
 struct QuantizedShape {
@@ -212,8 +214,8 @@ struct QuantizedGemmWork {
                                           expert * p.expert_bytes);
   }
 
-  // A block of the tile's kBlocks, among the weight's; beyond the last one, the last one again. Of
-  // a gated gemm the first half of them have gates.
+  // The number, among the weight's blocks, of one of the tile's kBlocks. Beyond the last block it
+  // is the last one again. In a gated gemm the first half of the tile's blocks have gates.
   template <int kBlocks>
   __device__ int Block(const QuantizedGemmParams& p, int index) const {
     if (p.num_gates == 0) return min(tile * kBlocks + index, p.num_blocks - 1);

@@ -52,7 +52,7 @@ class QuantizedGemvWarp {
 #pragma unroll
     for (int strip = 0; strip < kStrips; ++strip) Clear(totals_[strip]);
     const int lane_row = Shape::kFloat8Tiles ? lane_ / 4 : lane_ % 8;
-    // Of rows that do not exist the first one: what becomes of them is not read.
+    // Rows that do not exist are computed from the first one: nothing reads their results.
     const int row = lane_row < work_.num_rows ? lane_row : 0;
     uint32_t x = shared_.x(row) + first_step_ * kStepColumns * 2 +
                  (Shape::kFloat8Tiles ? lane_ % 4 * 32 : lane_ / 8 * 16);
@@ -256,7 +256,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.num_steps);
   QuantizedGemvWarp<Shape> warp(p, shared, work);
   XBringer<Shape> x(p, shared, work);
-  // x is asked for before the weight where it is there: behind so much it would be long in coming.
+  // If x is there already, it is asked for before the weight: after the weight's loads it would be
+  // long in coming.
   if (p.gathers_x) x.Begin();
   warp.Begin(work);
   if (!p.gathers_x) {

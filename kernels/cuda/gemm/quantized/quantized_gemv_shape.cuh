@@ -23,9 +23,9 @@ struct QuantizedGemvShape
   static constexpr int kMbarrierBytes = kWarps * kMaxStages * 8;
   static constexpr int kSumsGap = 4;  // between the sums of two rows of x: keeps banks apart
   static constexpr int kRowGap = 16;  // between rows of x, bytes: likewise
-  // Codes of integers are multiplied as they are: those of four bits are float16's subnormal
-  // numbers where they lie, so that an operand is a mask and at most a shift. What zero points take
-  // off is taken off the sums.
+  // Codes of integers are multiplied as they are. Codes of four bits are float16's subnormal
+  // numbers where they lie, so that an operand takes a mask and at most a shift. Zero points are
+  // taken off the sums.
   static constexpr bool kRawInts = Base::kIsInt;
   // x is multiplied as float16, with a scale for each row and step, a power of two: bfloat16's
   // numbers are exact in it down to 2^-29 of the step's largest. Tiles and their x are e4m3, which
@@ -113,7 +113,7 @@ struct QuantizedGemvShared {
     return mbarriers + Shape::kMbarrierBytes + (warp * p.num_stages + stage) * p.stage_bytes;
   }
   __device__ int sums_stride() const { return (p.num_strips * kQuarterRows + Shape::kSumsGap) * 4; }
-  // Of a share of the steps.
+  // The sums of a share of the steps.
   __device__ uint32_t sums(int buffer, int share, int row, int feature) const {
     return stage(Shape::kWarps, 0) + buffer * p.sums_bytes +
            (share * p.num_rows + row) * sums_stride() + feature * 4;

@@ -1,5 +1,5 @@
-// What all threads of a gemv with a quantized weight (quantized_gemv.cuh) bring to shared memory:
-// x, and the scales of tiles. Device code only.
+// All threads of a gemv with a quantized weight (quantized_gemv.cuh) bring x, and the scales of
+// tiles, to shared memory. Device code only.
 #pragma once
 
 #include "kernels/cuda/gemm/quantized/quantized_gemv_shape.cuh"
@@ -44,7 +44,7 @@ __device__ XPiece ToScaledHalf(const uint4& values, bool is_upper_half) {
   Load(reinterpret_cast<const typename Shape::Element*>(&values), x);
 #pragma unroll
   for (const float value : x) most = fmaxf(most, fabsf(value));
-  // Of zeros and of numbers near the smallest the scale is one that float32 has.
+  // For zeros and for numbers near the smallest, the scale is one that float32 has.
   const uint32_t exponent = max(__float_as_uint(MaxOfLineLanes(most)) >> 23, 16u);
   const float inverse = __uint_as_float((268 - exponent) << 23);
 #pragma unroll
@@ -103,7 +103,7 @@ __device__ void BringFloat8X(const QuantizedGemmParams& p, const QuantizedGemvSh
   }
 }
 
-// Of a step of a row, this lane's part.
+// Stores this lane's part of a step of a row.
 template <typename Shape>
 __device__ void StoreXPiece(const QuantizedGemvShared<Shape>& shared, int row, int step,
                             const XPiece& x) {

@@ -1,4 +1,4 @@
-// What instances/ have in common: QuantizedKernelFor, to be instantiated.
+// QuantizedKernelFor, which the files of instances/ instantiate.
 #pragma once
 
 #include "kernels/cuda/gemm/quantized/quantized_gemm.cuh"

@@ -20,11 +20,11 @@ inline constexpr int kGemvWarps = 16, kGemvWarpStrips = 2;
 struct QuantizedKernel {
   void (*launch)(QuantizedGemmParams);
   int num_threads;
-  int num_blocks;  // of the weight, in a tile; 0: so many strips as the gemv is told
-  // Of a gemv: what a warp has of a step, and the sums of a tile.
+  int num_blocks;  // of the weight, in a tile; 0: as many strips as the gemv is told
+  // For a gemv: the bytes that a warp has of a step, and the bytes of the sums of a tile.
   int (*stage_bytes)(int step_bytes);
   int (*sums_bytes)(int num_strips, int num_rows);
-  // With x of so many rows and steps, which only gemvs have in shared memory as a whole.
+  // num_rows and num_steps are those of x, which only gemvs have in shared memory as a whole.
   int (*shared_bytes)(int step_bytes, int num_stages, int num_rows, int num_steps, int num_strips);
   int max_stages;
 };

@@ -57,8 +57,8 @@ class QuantizedOutput {
     }
   }
 
-  // Of all splits, in their order, and the bias of the weight's rows from `column` on. The loads
-  // are under way together: from another CTA each takes long.
+  // Sums up all splits, in their order, and the bias of the weight's rows from `column` on. The
+  // loads are under way together, because each takes long from another CTA.
   __device__ void Sum(int row, int feature, int column, float (&sums)[4]) const {
     const uint32_t at = shared_.sums(row, feature);
     if (p_.num_splits == 1) {
