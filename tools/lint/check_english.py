@@ -25,7 +25,9 @@ CLEAN = [
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "configs/*.md", "docs/*.md", "engine/*README.md",
     "kernels/*README.md", "kvcache/README.md", "proto/README.md", "scheduler/README.md", "server/*README.md", "tests/*README.md",
     "tools/*README.md", ":(glob)engine/**/*.h", ":(glob)kernels/*.h", ":(glob)kvcache/*.h", ":(glob)scheduler/*.h",
-    ":(glob)server/**/*.h", ":(glob)tools/**/*.h"]
+    ":(glob)server/**/*.h", ":(glob)tools/**/*.h", ":(glob)tests/**/*.h", ":(glob)engine/**/*.cc", ":(glob)kvcache/**/*.cc",
+    ":(glob)scheduler/**/*.cc", ":(glob)server/**/*.cc", ":(glob)tests/**/*.cc", ":(glob)tests/**/*.py", ":(glob)tools/**/*.cc",
+    ":(glob)tools/**/*.py"]
 SOURCES = (".h", ".cc", ".cu", ".cuh", ".py")
 START = r"(?:(?<=^)|(?<=[.:;!?] ))"  # of a sentence, in a paragraph of one line
 NO_QUESTION = r"(?![^.!?]*\?)"
