@@ -48,7 +48,7 @@ StateCapacity StatesOf(const StartPlan& plan) {
           .num_snapshots = plan.num_state_slots - plan.step.max_num_seqs};
 }
 
-// What the ledger will say; what is free afterwards is the rest.
+// Makes the ledger that the start will show. Memory that no entry takes is free afterwards.
 MemoryLedger PlannedLedger(const EngineConfig& config, const StartPlan& plan,
                            const DeviceFacts& device, int64_t kv_bytes) {
   MemoryLedger ledger;
@@ -100,7 +100,7 @@ absl::StatusOr<Capacity> PlanCapacity(const EngineConfig& config, const DeviceFa
   for (const LayerKv& layers : capacity.kv) capacity.num_layers_without_kv -= layers.num_layers;
   capacity.num_layers_without_kv -= static_cast<int64_t>(plan.state_layout.size());
   capacity.states = StatesOf(plan);
-  // Whoever runs has a state of its own, and only they have blocks.
+  // A sequence that runs has a state of its own, and only running sequences have blocks.
   const int64_t most_streams =
       plan.state_layout.empty() ? std::numeric_limits<int64_t>::max() : plan.step.max_num_seqs;
   capacity.streams = StreamsByLength(demand, kv.num_blocks, most_streams);

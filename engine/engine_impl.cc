@@ -151,7 +151,7 @@ void Engine::Impl::Run() {
     PublishStatus();
   }
   watchdog_.Rest();
-  // What was posted before the inbox closed is answered, not dropped.
+  // Messages that were posted before the inbox closed are answered, not dropped.
   HandleAll(inbox_->Take(/*wait=*/false));
   FailAll(absl::UnavailableError(failed_ ? "the engine has failed; retry on another server"
                                          : "the server is shutting down"));
@@ -294,8 +294,9 @@ void Engine::Impl::Refuse(RequestId id, FinishReason reason, const absl::Status&
   NoteEnded(1);
 }
 
-// What has begun to run leaves room for others, and what was preempted takes it again: whoever asks
-// must hear of it at once, not when the scheduler is given the request.
+// A request that begins to run leaves room in the queue for others, and a preempted one takes room
+// again. queue_ follows at once, so that a caller hears whether there is room when it asks, not
+// only when the scheduler is given the request.
 void Engine::Impl::MirrorQueue() {
   if (queue_changes_.empty()) return;
   absl::MutexLock lock(&mutex_);

@@ -106,12 +106,13 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
   return blocks;
 }
 
-// On a GPU, which counts for itself, what is not accounted for is an entry, too.
+// Sets the ledger's free memory. A GPU counts its memory itself: there, memory that no other entry
+// accounts for becomes an entry, too.
 absl::Status CloseLedger(EngineParts& parts) {
   Device& device = parts.backend->device();
   MemoryLedger& ledger = parts.ledger;
   ASSIGN_OR_RETURN(const MemoryInfo memory, device.Memory());
-  // What is kept for graphs is theirs already.
+  // Memory that the runner keeps for graphs already belongs to them.
   ledger.free_bytes = std::max<int64_t>(0, memory.free_bytes - parts.runner->late_bytes());
   if (device.info().kind != DeviceKind::kCuda) return absl::OkStatus();
   int64_t other_bytes = ledger.available_bytes - ledger.free_bytes;
@@ -143,7 +144,7 @@ absl::Status AddLedger(const absl::Status& status, EngineParts& parts) {
       absl::StrCat(status.message(), "; memory in MiB: ", parts.ledger.ToLine()));
 }
 
-// What there is and what it can hold, before anything is read that takes time.
+// Finds out how much memory there is and what it can hold, before anything is read that takes time.
 absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(const DeviceFacts device, FactsOf(*parts.backend));
   parts.ledger.total_bytes = device.memory.total_bytes;
@@ -159,7 +160,7 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   return absl::OkStatus();
 }
 
-// The same when all else has its memory, but for `late_bytes`.
+// Does the same when everything else has its memory, except `late_bytes`.
 absl::StatusOr<KvPlan> PlanContextNow(const EngineConfig& config, EngineParts& parts,
                                       int64_t late_bytes) {
   ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());

@@ -58,7 +58,7 @@ class Planner {
   }
 
  private:
-  // What the cache may be at most with this context.
+  // The most bytes that the cache may have with this context.
   int64_t MaxBytes(int64_t max_model_len) const {
     const int64_t left = available_bytes_ - other_bytes_(max_model_len);
     return std::max<int64_t>(0, config_.kv_cache_memory_bytes > 0
@@ -79,7 +79,8 @@ class Planner {
     return std::clamp(most / 2, one, std::min(most, one * demand_.step.max_num_seqs));
   }
 
-  // Whole blocks; 0 when none fits. What fits only shrinks as the context grows.
+  // Returns the tokens of whole blocks; 0 when no block fits. A context longer than one that does
+  // not fit does not fit either.
   int64_t LongestContext() const {
     const int64_t block_size = demand_.layout.block_size;
     int64_t fits = 0, too_many = CeilDiv(demand_.max_model_len, block_size);

@@ -87,7 +87,7 @@ struct OutputStream::Queue {
     if (place == 0 && at > 0) first = std::exchange(first->next, nullptr);
     return first->events[place];
   }
-  // Whether so much is read that a sequence may go on.
+  // Whether the reader has read enough that a sequence may go on.
   bool HasRoom(uint64_t num_used) const {
     return num_used <= kCapacity / 2 &&
            num_logprob_bytes.load(std::memory_order_seq_cst) <= kMaxLogprobBytes / 2;

@@ -90,7 +90,7 @@ void WarnOfExpanded(const std::vector<std::string>& modules, DType dtype, const 
                more, why);
 }
 
-// Of what is quantized, the order of columns is in the checkpoint, if it is there.
+// For quantized weights, the order of columns is in the checkpoint, if there is one.
 absl::StatusOr<Weights::Sizes> SizesOfWeights(const EngineConfig& config, const ModelInfo& model,
                                               const DeviceFacts& device) {
   std::optional<Checkpoint> checkpoint;
@@ -131,9 +131,9 @@ std::string WhyNoCascade(const EngineConfig& config,
                       " ways, each with block tables of its own");
 }
 
-// The CPU's cores do not wait for memory there.
+// 0 on a CPU by default: its cores do not wait for memory when they read a prefix.
 int64_t MinPrefixTokens(const EngineConfig& config, const StartPlan& plan) {
-  if (config.min_prefix_tokens == 0) return 0;  // whoever switched it off knows
+  if (config.min_prefix_tokens == 0) return 0;  // the user who switched it off knows
   const bool is_cuda = config.device == DeviceKind::kCuda;
   const std::vector<AttentionGeometry> geometries =
       MakeGeometries(plan.model.config, plan.kv_layout, plan.model.dtype);

@@ -51,7 +51,8 @@ absl::StatusOr<StatePlan> PlanStates(const EngineConfig& config, const StepLimit
         " MiB of recurrent states; --max-num-seqs and --state-cache-memory-bytes change that");
   }
   if (num_spare > 0) {
-    // The end of its prompt, where it parts from others, and every so many tokens.
+    // A sequence may have snapshots at the end of its prompt, where it parts from others, and at
+    // every snapshot_interval tokens.
     const int64_t most = plan.step.max_num_seqs * (2 + max_model_len / config.snapshot_interval);
     plan.num_snapshots =
         std::max(num_spare, std::min(most, bytes / slot_bytes - plan.step.max_num_seqs));

@@ -56,8 +56,8 @@ CachedBlock PrefixIndex::Describe(BlockId block) const {
   return described;
 }
 
-// Chains one after the other, so that each block mostly follows its parent at once: by the place in
-// the chain alone, equal numbers of all chains would come together.
+// Lists one chain after the other, so that each block mostly follows its parent at once. A list
+// sorted only by the place in the chain would have the equal places of all chains together.
 std::vector<BlockId> PrefixIndex::Blocks(int group) const {
   std::vector<BlockId> blocks;
   absl::flat_hash_map<uint64_t, std::vector<BlockId>> children;

@@ -26,7 +26,7 @@ void CheckSequence(const Sequence& sequence, int32_t block_size) {
       CHECK(!sequence.finished);
       CHECK(sequence.has_row());
       CHECK_EQ(sequence.num_computed<sequence.num_submitted, sequence.num_steps_in_flight> 0);
-      // What it began from is held until its first step is done.
+      // The state that a sequence began from is held until its first step is done.
       if (sequence.num_computed > sequence.num_cached_tokens) {
         CHECK_EQ(sequence.table.begins_from, kNoState);
       }

@@ -31,7 +31,7 @@ QueueLoad LoadOfAll(absl::Span<const Request> requests) {
   return sum;
 }
 
-// What `requests` ask for, as the beginning of a sentence.
+// Says what `requests` ask for, as the beginning of a sentence.
 std::string Asked(absl::Span<const Request> requests) {
   const Request& first = requests.front();
   if (requests.size() == 1) {

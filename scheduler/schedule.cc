@@ -30,8 +30,9 @@ SchedulerOutput Scheduler::Schedule() {
   return HandOut();
 }
 
-// A step's kernels, or whoever else had the core, have emptied the caches. Asks for what scheduling
-// and committing touch of all sequences at once, instead of waiting for one line after the other.
+// A step's kernels, or other programs on this core, have emptied the caches. This asks at once for
+// all memory of all sequences that scheduling and committing touch, instead of waiting for one line
+// after the other.
 void Scheduler::FetchRunning() const {
   for (const Sequence* sequence : running_) Prefetch(sequence);
   for (const Sequence* sequence : running_) {

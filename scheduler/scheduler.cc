@@ -159,7 +159,8 @@ SequenceEvent& Scheduler::Emit(SequenceEvent::Kind kind, const Sequence& sequenc
   return event;
 }
 
-// Takes row and blocks away; everything but the published blocks is computed again later.
+// Takes the row and the blocks away. Everything except the published blocks is computed again
+// later.
 void Scheduler::Preempt(Sequence* sequence) {
   CHECK(sequence->state == SequenceState::kRunning);
   ++sequence->num_preemptions;

@@ -24,8 +24,8 @@ Function* Real(const char* symbol) {
   return reinterpret_cast<Function*>(function);
 }
 
-// Whoever gives up a mutex tries the conditions of those who wait for it: after it was released in
-// the sanitizer's eyes, but still with the mutex.
+// A thread that gives up a mutex tries the conditions of those that wait for it. In the sanitizer's
+// eyes the mutex is released by then, but the thread still has it.
 class IgnoreReads {
  public:
   IgnoreReads() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }

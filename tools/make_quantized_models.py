@@ -204,7 +204,8 @@ class Transformers:
         model = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, quantization_config=transformers.FineGrainedFP8Config(dequantize=True),
             attn_implementation="eager").eval()
-        # What its kernels, which only a GPU has, make of activations: e4m3, a scale for each token's 128 columns.
+        # The package's kernels, which only a GPU has, quantize activations like this: e4m3, a scale for each token's
+        # 128 columns.
         plain = json.loads((folder / "config.json").read_text())["quantization_config"]["modules_to_not_convert"] or ()
         with_activations = with_float8_inputs(model, lambda name, x: x.abs().amax(-1, keepdim=True) / 448, 128, plain)
         return with_activations, model.state_dict()
@@ -328,7 +329,7 @@ def main():
         for path in folder.iterdir():
             if path.name not in ("config.json", "model.safetensors", "expected.json"):
                 path.unlink()
-        # What machine it was made on has no place there.
+        # The machine that the model was made on has no place in the file.
         config = json.loads((folder / "config.json").read_text())
         config["quantization_config"].get("meta", {}).pop("offload_to_disk_path", None)
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")

@@ -130,7 +130,8 @@ absl::Status Checkpoint::OpenSharded(const std::string& folder, absl::string_vie
       entries_.emplace(tensor, Entry{&files_.back(), found});
     }
   }
-  // What the index leaves out is still there for whoever asks what a checkpoint has.
+  // Tensors that the index leaves out are entries, too, for callers that ask what the checkpoint
+  // has.
   for (const SafetensorsFile& file : files_) {
     for (const SafetensorsTensor& tensor : file.tensors()) {
       entries_.emplace(tensor.name, Entry{&file, &tensor});

@@ -56,7 +56,8 @@ std::optional<std::string> ExplainFormat(const std::vector<std::string>& names) 
   return std::nullopt;
 }
 
-// Of a folder of the cache; those that it holds itself.
+// The snapshots in a folder of the cache that have a configuration. Links that leave the folder do
+// not count.
 std::vector<fs::path> SnapshotsWithConfig(const fs::path& folder) {
   std::vector<fs::path> found;
   const fs::path snapshots = folder / "snapshots";

@@ -39,7 +39,7 @@ const PythonConstant* FindConstant(absl::string_view PythonConstant::*field,
   return nullptr;
 }
 
-// The word that stands alone at `begin`, if there is one.
+// The constant that stands at `begin` as a word of its own, if there is one.
 const PythonConstant* ConstantAt(absl::string_view text, size_t begin) {
   if (begin > 0 && (absl::ascii_isalnum(text[begin - 1]) || text[begin - 1] == '-')) return nullptr;
   for (const PythonConstant& constant : kPythonConstants) {

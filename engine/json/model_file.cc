@@ -50,7 +50,7 @@ absl::Status LeadsOut(const std::string& path, const fs::path& target, const fs:
       "copy without links, which cp -rL makes (cp -rlL takes no space on the same file system)"));
 }
 
-// What realpath could not follow: a file that is not there, or a link that leads to nothing.
+// Explains why realpath could not follow a path: the file is not there, or a link leads to nothing.
 absl::Status CannotFollow(const std::string& path, const std::error_code& error) {
   std::error_code ignored;
   const bool is_link = fs::is_symlink(path, ignored);

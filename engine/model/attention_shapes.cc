@@ -22,7 +22,7 @@ void CheckSharing(const ModelConfig& model, int layer) {
   CHECK_EQ(target.head_dim, reader.head_dim) << "layer " << layer;
 }
 
-// Of each of a group's layers.
+// The number of query heads, which all layers of a group have in common.
 int32_t NumQHeads(const ModelConfig& model, const KvLayerGroup& group) {
   const int32_t num_q_heads = model.layers[group.layers.front()].gqa.num_q_heads;
   for (const int layer : group.layers) {

@@ -113,8 +113,8 @@ void Decoder::Add(Stream& stream, const Tensor& factor) {
   output_waits_ = false;
 }
 
-// What a block reads: norm(residual_) in `out`, or where there is no norm, residual_. What waits
-// has been added to it.
+// Returns what a block reads: norm(residual_) in `out`, or residual_ if there is no norm. An output
+// that waits is added to residual_ first.
 Decoder::Normed Decoder::Enter(Stream& stream, const Tensor& norm, const Normed& out) {
   if (norm.empty()) {
     if (output_waits_) Add(stream, {});
@@ -127,7 +127,7 @@ Decoder::Normed Decoder::Enter(Stream& stream, const Tensor& norm, const Normed&
   return norm.empty() ? Normed{.rows = residual_} : out;
 }
 
-// What becomes of a block's output before it is added.
+// Applies the norm and the scale that a block's output gets before it is added.
 void Decoder::Leave(Stream& stream, const Tensor& norm) {
   const float scale = context_.config->residual_scale;
   if (!norm.empty()) Norm(stream, hidden_, {}, norm, {hidden_});
@@ -188,8 +188,8 @@ bool Decoder::IsLast(int layer) const {
   return layer + 1 == static_cast<int>(context_.config->layers.size());
 }
 
-// What attention finds, before its last projection; the layer's cache or state has the step's
-// tokens. Empty if that was all: nothing reads more of the last layer.
+// Returns what attention finds, before its last projection. The layer's cache or state then has the
+// step's tokens. Returns an empty tensor if that was all: nothing reads more of the last layer.
 Tensor Decoder::Attend(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
                        const KvArena& kv_arena, const StateArena& state_arena) {
   switch (context_.config->layers[layer].attention) {

@@ -32,7 +32,7 @@ namespace {
 using WeightBytes = std::function<int64_t(const LinearWeight&)>;
 using FormatFor = std::function<LinearFormat(const LinearFormat&, DType, bool has_experts)>;
 
-// Of a weight as it lies in memory. Each expert begins a line of the caches.
+// The bytes of a weight as it lies in memory. Each expert begins at a new cache line.
 int64_t BytesOf(const LinearWeight& weight, const WeightBytes& weight_bytes) {
   constexpr int64_t kLine = 128;
   if (weight.num_experts == 1) return weight_bytes(weight);
@@ -132,7 +132,8 @@ class WeightsLoader {
   }
 
  private:
-  // Of the checkpoint's tensors; where there is none (null), of those that the family's has.
+  // Plans the weights of the checkpoint's tensors. Without a checkpoint (null), plans those of the
+  // tensors that checkpoints of the family have.
   static absl::StatusOr<WeightPlan> Plan(const ModelConfig& config, DType dtype,
                                          const Checkpoint* checkpoint, Weights* weights) {
     TextPart part;
@@ -297,7 +298,7 @@ class WeightsLoader {
     RETURN_IF_ERROR(stream.Synchronize());
     ModelWeights& model = *weights_.model_;
     for (const MatrixPlan& matrix : plan_.matrices) {
-      // Of an embedding that is no head, a step reads some rows only.
+      // A step reads only some rows of an embedding that is not the head.
       const bool is_head = matrix.weight == &model.embedding ? config_.tie_word_embeddings
                                                              : matrix.role == MatrixRole::kHead;
       if (matrix.role == MatrixRole::kEmbedding && !is_head) continue;

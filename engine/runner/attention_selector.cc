@@ -17,7 +17,8 @@ std::array<AttentionPath, 2> FastestFirst(AttentionPhase phase) {
   return {AttentionPath::kNative, AttentionPath::kTrtllm};
 }
 
-// Of the first layer group that cannot be served; empty if all can.
+// The reason for the first layer group that the path cannot serve, or else for the number of
+// sequences. Empty if it can serve all.
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionDemand& demand) {
   for (const AttentionGeometry& geometry : demand.geometries) {
     const std::string reason = WhyUnsupported(path, geometry, demand.sm_version);

@@ -61,7 +61,7 @@ SamplingRow MakeSamplingRow(const ScheduledSequence& sequence) {
 }
 
 // Appends the rows that score prompt tokens, after all sampling rows. Row j of a sequence scores
-// the token that follows position start + j. Decodes, which alone are reordered, score none.
+// the token that follows position start + j. Only decodes are reordered, and they score no tokens.
 void AddScoredRows(const SchedulerOutput& output, const BatchArrays& arrays, BatchMetadata* batch) {
   int32_t row = batch->num_sampled_rows;
   for (int32_t i = 0; i < batch->num_seqs; ++i) {

@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-// Of a GPU's plans that merge.
+// The largest head dimension that a GPU's plans that merge serve.
 constexpr int32_t kMaxHeadDim = 256;
 
 // The first rows of a step's tensor.

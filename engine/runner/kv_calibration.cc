@@ -15,8 +15,8 @@
 namespace quire {
 namespace {
 
-// What other tokens may have is up to twice as large before it saturates: a floating-point cache
-// loses nothing by it.
+// Values of other tokens may be up to twice as large before they saturate. A floating-point cache
+// loses nothing by this.
 constexpr float kHeadroom = 2;
 
 float LargestFinite(DType kv_dtype) {
@@ -83,7 +83,7 @@ class CalibrationStep {
     return stream_->Synchronize();
   }
 
-  // Of each KV head of a layer, the largest magnitude of what the cache got: keys, then values.
+  // The largest magnitude that the cache got for each KV head of a layer: keys, then values.
   absl::StatusOr<std::vector<float>> LargestOf(int layer) {
     const KvCacheView& view = arena_->LayerView(layer);
     const int64_t bytes = num_groups_ * num_blocks_ * view.k.block_stride * DTypeBytes(view.dtype);

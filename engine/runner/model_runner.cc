@@ -52,7 +52,8 @@ absl::Status ModelRunner::CreatePlans(const AttentionPaths& attention) {
 absl::Status ModelRunner::CaptureSteps() {
   const std::vector<UniformSize>& sizes = builder_.uniform_sizes();
   if (sizes.empty()) return absl::OkStatus();
-  // One of padding alone first: what libraries load at their first call is not for a graph.
+  // The first step has only padding: libraries load code at their first call, and a graph must not
+  // capture that.
   StepBuffers& buffers = step_buffers_[0];
   const BatchMetadata padding = builder_.BuildPadding(/*index=*/0, buffers.metadata.data());
   stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),

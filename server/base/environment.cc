@@ -8,8 +8,8 @@ namespace quire {
 
 namespace {
 
-// Of distributions beside the one that libcurl and OpenSSL were built on, for a bundle that runs
-// there.
+// The certificates of distributions other than the one that libcurl and OpenSSL were built on, for
+// a bundle that runs there.
 constexpr const char* kCertificateFiles[] = {"/etc/ssl/certs/ca-certificates.crt",
                                              "/etc/pki/tls/certs/ca-bundle.crt",
                                              "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};

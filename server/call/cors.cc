@@ -59,7 +59,7 @@ HttpAnswer Cors::AnswerQuestion(const RequestHead& head) const {
        asked.empty() ? "authorization, content-type" : std::string(asked)},
       {"access-control-max-age", "600"},
   };
-  // Of a public page that calls a server on the reader's own machine.
+  // A public page that calls a server on the reader's own machine asks for this.
   if (head.Find("access-control-request-private-network") == "true") {
     answer.headers.emplace_back("access-control-allow-private-network", "true");
   }

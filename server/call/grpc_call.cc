@@ -12,14 +12,16 @@ namespace quire {
 
 namespace {
 
-// What comes before an error has so long; the error must be heard, whether it is read or not.
+// Messages before an error have this long to be sent. The client must get the error, whether it
+// reads them or not.
 constexpr absl::Duration kErrorDelay = absl::Milliseconds(300);
-// In less time nobody is answered: the work would be for nobody.
+// A call with less time than this gets no work: nobody would wait for the answer.
 constexpr absl::Duration kLeastTimeout = absl::Microseconds(100);
 // Messages of a client's stream whose answers are not on their way.
 constexpr size_t kMaxUnanswered = 16;
 
-// Refusals that the client deserved count as waste; a refusal for want of room does not.
+// A refusal that the client's own mistake caused counts as waste. A refusal for lack of room does
+// not.
 bool IsClientsFault(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:

@@ -13,12 +13,13 @@ namespace {
 
 constexpr char kPing[] = ": ping\n\n";  // a comment, which clients skip
 
-// What the client did to deserve the answer counts as waste; want of room does not.
+// An answer that the client's own mistake caused counts as waste. A refusal for lack of room does
+// not.
 bool IsServed(int http_status) {
   return http_status < 400 || http_status == 429 || http_status >= 500;
 }
 
-// Who takes refusals has got nothing for what they cost.
+// A client that reads refusals has got nothing for what they cost.
 bool IsWork(int http_status) { return http_status < 400; }
 
 // For the access log, whose statuses are gRPC's.
@@ -56,9 +57,10 @@ bool HasHeader(const HeaderList& headers, absl::string_view name) {
                      [name](const auto& header) { return header.first == name; });
 }
 
-// What the header x-request-id names the request, so that its lines and traces are found by the
-// client's own or its proxy's id. Not what is no plain word of a bearable length, nor one of
-// several; there is room for what is appended for each of several prompts.
+// The id that the header x-request-id gives the request, so that the client's own id, or its
+// proxy's, finds the request's lines and traces. Empty if the header is there more than once, or if
+// its value is no plain word of a bearable length. The bound leaves room for what is appended for
+// each of several prompts.
 std::string AskedRequestId(const RequestHead& head) {
   constexpr size_t kMaxBytes = kMaxRequestIdBytes - 8;
   std::string id;

@@ -20,8 +20,8 @@ namespace quire {
 namespace {
 
 // Whether a browser that asks for `host`, "localhost:8000", can only mean an address by it. A name
-// of somebody else's domain may have been made to mean this machine after the browser had loaded a
-// page from there (DNS rebinding); then that page is of the same origin as ours.
+// in somebody else's domain may have been made to mean this machine after the browser had loaded a
+// page from there (DNS rebinding). That page then has the same origin as ours.
 bool IsAddress(absl::string_view host) {
   if (host.empty() || absl::StartsWith(host, "[")) return true;  // no browser's, IPv6
   host = host.substr(0, host.find(':'));
@@ -45,8 +45,8 @@ bool IsForeignPage(const RequestHead& head) {
   return host == absl::string_view::npos || origin.substr(host + 3) != head.Find("host");
 }
 
-// Who administers without a key does so because it calls from this machine, as every page in a
-// browser of this machine does, too. 200, or the refusal.
+// A client that administers without a key may do so because it calls from this machine. Every page
+// in a browser of this machine also calls from there. Returns 200, or the refusal.
 HttpAnswer CheckOwnPage(const RequestHead& head) {
   if (IsForeignPage(head)) return ErrorAnswer(403, "pages of other origins need a key for this");
   if (IsAddress(head.Find("host"))) return {};
@@ -232,7 +232,7 @@ std::shared_ptr<HttpCall> HttpServer::Refuse(HttpAnswer answer, HttpRequest requ
   return call;
 }
 
-// Whoever asks may know what can be asked for: it is the same on every server.
+// Every client may know what can be asked for: it is the same on every server.
 std::shared_ptr<HttpCall> HttpServer::AnswerOptions(HttpRequest request, HttpStream* stream) {
   HttpAnswer answer = {.status = 204, .content_type = "", .body = ""};
   if (Cors::IsQuestion(request.head)) {

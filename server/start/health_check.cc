@@ -23,8 +23,8 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(4);
 constexpr int kMaxAddressBytes = 300;
 
-// What the server wrote, or else where it is by default: it may not have come so far, or found no
-// room to write.
+// The address that the server wrote, or else its default. The server may not have come so far, or
+// may have found no room to write.
 std::string AddressOf(const Settings& settings) {
   std::ifstream file(settings.address_file);
   std::string address;

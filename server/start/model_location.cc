@@ -20,7 +20,8 @@
 namespace quire {
 namespace {
 
-// What can only be a path on this machine: it begins like one, or has more parts than a name.
+// Whether a name can only be a path on this machine: it begins like one, or has more parts than a
+// name.
 bool LooksLikePath(const std::string& model) {
   return absl::StartsWith(model, "/") || absl::StartsWith(model, ".") ||
          absl::StartsWith(model, "~") || absl::EndsWith(model, ".gguf") ||

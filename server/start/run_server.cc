@@ -145,7 +145,7 @@ class Process {
     if (!written.ok()) spdlog::warn("{}", std::string(Placed(written).message()));
   }
 
-  // What works, but not as somebody new to this may expect.
+  // Warns of what works, but not as somebody may expect who is new to Quire.
   void SayWhatMaySurprise() const {
     if (settings_.model.empty()) {
       spdlog::warn(

@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<TokenId>> EndTokens(const ModelInfo& info, const Toke
   return std::vector<TokenId>(ids.begin(), ids.end());
 }
 
-// What works, but not as somebody may expect who knows the model from elsewhere.
+// Warns of what works, but not as somebody may expect who knows the model from elsewhere.
 void SayWhatMaySurprise(const Settings& settings, const ModelInfo& info,
                         const PromptEncoder& encoder) {
   if (!settings.skip_tokenizer_init && !encoder.has_chat_template()) {
@@ -145,7 +145,8 @@ absl::StatusOr<std::unique_ptr<PromptEncoder>> LoadEncoder(const Settings& setti
   return PromptEncoder::Load(model_folder, std::move(given));
 }
 
-// Who may read /metrics and /status; nothing: whoever may ask for the server's health.
+// The role that may read /metrics and /status. Nothing means everybody who may ask for the server's
+// health.
 std::optional<Role> MetricsRole(const Settings& settings) {
   if (settings.metrics_access == "anyone") return std::nullopt;
   return settings.metrics_access == "admin" ? Role::kAdmin : Role::kInference;
@@ -344,7 +345,7 @@ Server::~Server() {
 }
 
 void Server::BeginDrain() {
-  // First, so that whoever hears NOT_SERVING is refused from then on.
+  // This comes first, so that a client that hears NOT_SERVING is refused from then on.
   parts_->engine->StopAdmitting();
   parts_->grpc->SetServing(false);
   parts_->work_pool->Close();

@@ -55,7 +55,7 @@ class TreeBuilder : public JsonEvents {
     return true;
   }
 
-  // The innermost list has had nothing but ids so far: they are values when something else comes.
+  // The innermost list has had only ids so far. They become values when something else comes.
   bool MayBeIds() const {
     return !open_.empty() && open_.back().is_list() && open_.back().items.empty();
   }

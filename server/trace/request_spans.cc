@@ -76,7 +76,7 @@ void SetStatus(absl::StatusCode code, Span& span) {
   AddText("error.type", absl::AsciiStrToLower(name), span);
 }
 
-// What the request asked for.
+// Adds the fields that the request asked for.
 void AddRequest(const RequestTrace& trace, Span& span) {
   AddText("gen_ai.operation.name", trace.is_chat ? "chat" : "text_completion", span);
   AddText("gen_ai.provider.name", "quire", span);

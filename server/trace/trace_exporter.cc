@@ -71,7 +71,8 @@ int64_t NumRejected(const std::string& answer) {
   return response.partial_success().rejected_spans();
 }
 
-// What the engine's histograms have of the request, by the same clocks.
+// Notes the request's times as exemplars of the engine's histograms, which measure by the same
+// clocks.
 void NoteExemplars(const RequestTrace& trace, Exemplars* exemplars) {
   const std::string trace_id = HexText(trace.context.trace_id), span_id = HexText(trace.span_id);
   for (const RequestTrace::Continuation& continuation : trace.continuations) {

@@ -74,7 +74,7 @@ class QualityTest(ServerTestCase):
         lines = [json.loads(line) for line in answers.read_text().splitlines()]
         self.assertEqual(len(lines), 36)
         self.assertTrue(all(len(line["token_ids"]) == len(line["logprobs"]) for line in lines))
-        # The same server says the same over another interface, with ids or with texts alone.
+        # The same server says the same over another interface, with ids or only with texts.
         for extra in ((), ("--extra-body", '{"return_token_ids": true}')):
             result, run = self.quality(*questions, "--compare-with", answers, "--backend", "openai-chat",
                                        "--require-identical", 1, *extra)

@@ -218,7 +218,7 @@ class ServeTest(BenchTestCase, ServerTestCase):
         self.assertIs(result["flushed_cache"], True)
         self.assertIn("2 times as fast", run.stdout)
         self.assertEqual(complaints(run), [])
-        # What was saved is the same load again, with another seed.
+        # The saved load is the same again with another seed.
         bench("serve", "--target", self.server.target, "--trace-file", saved, "--save-detailed", "--json",
               self.json_file)
         again = json.loads(self.json_file.read_text())

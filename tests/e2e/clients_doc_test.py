@@ -67,7 +67,7 @@ def go(folder, source):
     if not os.path.isdir("/usr/share/gocode/src/google.golang.org/grpc"):
         raise Missing("no golang-google-grpc-dev of Debian")
     module = write(folder, "go/src/quire/main.go", source).parent
-    # What the document's commands make in a module, here in a GOPATH with Debian's packages.
+    # The document's commands make this in a module. Here it is in a GOPATH with Debian's packages.
     options = "module=quire,Mquire/v1/inference.proto=quire/quirepb"
     return (f"protoc -Iproto --go_out={module} --go_opt={options} --go-grpc_out={module} --go-grpc_opt={options} "
             f"quire/v1/inference.proto\ncd {module}\n"

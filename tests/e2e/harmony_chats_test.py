@@ -86,7 +86,7 @@ class HarmonyChatsTest(hybrid_chats_test.FamilyChats, unittest.TestCase):
         self.assertIn("namespace functions {\n\n// The weather\ntype get_weather = (_: {\ncity?: string,\n", seen)
         self.assertTrue(seen.endswith("<|start|>assistant<|channel|>analysis<|message|>I should\nlook.<|end|>" + call
                                       + "<|start|>assistant"), seen)
-        # What was thought before the final answer goes.
+        # The reasoning before the final answer goes.
         later = self.seen([*history, {"role": "assistant", "reasoning": "no", "content": "Warm."}, QUESTION[0]])
         self.assertNotIn("<|channel|>analysis", later)
         self.assertIn(call + "<|start|>assistant<|channel|>final<|message|>Warm.<|end|><|start|>user", later)

@@ -639,7 +639,7 @@ class TroubleTest(HubTestCase):
         self.faults.claimed_sizes = {"model.safetensors": 1 << 60}
         self.faults.no_blob_facts = False
         files = self.hub.repos[NAME]["main"][1]
-        # Of a file with an LFS entry that size counts: claim it there.
+        # For a file with an LFS entry, the size in that entry counts: claim it there.
         answer = {"sha": self.commit, "siblings": [
             {"rfilename": name, "lfs": {"sha256": "0" * 64, "size": 1 << 60}} if name == "model.safetensors"
             else {"rfilename": name, "size": len(content), "blobId": etag_of(content)}

@@ -127,7 +127,7 @@ class ParametersTest(FamilyChats, unittest.TestCase):
                 "<|im_end|>\n")
         seen = self.prompt(self.history())
         self.assertIn("<|im_start|>assistant\n<think>\nI should\nlook.\n</think>\n\nLet me look.\n\n" + call + rest, seen)
-        # What was thought before a later question goes, unless the template is asked to keep it.
+        # The reasoning before a later question goes, unless the template is asked to keep it.
         later = [*self.history(), {"role": "assistant", "content": "Warm."}, {"role": "user", "content": "And?"}]
         self.assertIn("<|im_start|>assistant\nLet me look.\n\n" + call + rest, self.prompt(later))
         self.assertIn("<think>\nI should\nlook.\n</think>\n\nLet me look.", self.prompt(later, keep_thinking=True))

@@ -39,8 +39,8 @@ KUBERNETES = "1.33"
 KEY = "key-of-an-operator-1"
 POD_IP = "127.0.0.1"
 
-# What the picker asks for: metric, its type, labels, where it is read. Everything is a MUST but the labels, without which
-# the picker takes its own configuration.
+# The metrics that the picker asks for: metric, its type, labels, where it is read. Everything is a MUST except the
+# labels, without which the picker takes its own configuration.
 METRICS = [
     ("TotalQueuedRequests", "vllm:num_requests_waiting", "gauge", ()),
     ("TotalRunningRequests", "vllm:num_requests_running", "gauge", ()),
@@ -50,8 +50,8 @@ METRICS = [
 # [gie], for servers that load adapters, which Quire refuses by name; [router] takes its absence for none.
 LORA = ("vllm:lora_requests_info", "gauge", ("max_lora", "running_lora_adapters", "waiting_lora_adapters"))
 
-# Of what is no part of Kubernetes itself. Fields: a dict of them, a list of one kind, a set of values, or a type; "!" marks
-# those that must be there.
+# The schemas of kinds that are no part of Kubernetes itself. Fields: a dict of them, a list of one kind, a set of
+# values, or a type; "!" marks those that must be there.
 METADATA = {"name!": str, "labels": dict}
 SCHEMAS = {
     "InferencePool": ("inference.networking.k8s.io/v1", {"metadata!": METADATA, "spec!": {  # [gie]

@@ -120,7 +120,7 @@ class OverloadTest(ServerTestCase):
 
 
     def test_full_queue_refuses_before_it_reads(self):
-        # Whoever sends what nobody could read hears so only where there is room for what they might have meant.
+        # A client that sends what nobody could read hears so only where there is room for what it might have meant.
         read = self.server.channel.unary_unary("/quire.v1.Inference/GenerateOnce")
         garbage = b"\xff\xff"
         self.assert_status(grpc.StatusCode.INVALID_ARGUMENT, "GenerateRequest", lambda: read(garbage))

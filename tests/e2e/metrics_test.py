@@ -25,7 +25,7 @@ PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}{os.pathsep}{ROOT
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (\S+)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"')
 ENDINGS = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
-# What the dashboards that vLLM publishes ask for (examples/online_serving/prometheus_grafana/grafana.json of its
+# The metrics that vLLM's published dashboards ask for (examples/online_serving/prometheus_grafana/grafana.json of its
 # repository, before and after gpu_cache_usage_perc and time_per_output_token_seconds got their new names).
 VLLM_DASHBOARD = """e2e_request_latency_seconds_bucket e2e_request_latency_seconds_sum e2e_request_latency_seconds_count
 prompt_tokens_total generation_tokens_total time_per_output_token_seconds_bucket time_per_output_token_seconds_sum

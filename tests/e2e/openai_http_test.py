@@ -189,7 +189,7 @@ class HttpTest(ServerTestCase):
             _, headers, answer = self.call("POST", path, JSON | {"X-Request-Id": "req/1:a=b"}, json.dumps(body))
             self.assertEqual(headers["x-request-id"], "req/1:a=b")
             self.assertIn(b'"req/1:a=b"', answer)
-            # What the request itself says is closer.
+            # An id in the request itself comes before the header's.
             _, headers, _ = self.call("POST", path, JSON | {"X-Request-Id": "theirs"},
                                       json.dumps(body | {"request_id": "mine"}))
             self.assertEqual(headers["x-request-id"], "mine")

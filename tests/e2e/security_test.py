@@ -34,7 +34,7 @@ KEYS = [
     {"key": SLOW, "name": "slow", "max_concurrent_requests": 1, "max_priority": 5},
     {"certificate": "operator.example", "name": "operator", "roles": ["inference", "admin"]},
 ]
-# What every method of the contract wants, and a sound request. A method that is not here fails the test.
+# The role that every method of the contract needs, and a sound request. A method that is not here fails the test.
 METHODS = {
     "quire.v1.Inference.Generate": ("inference", ids_request([1, 2, 3], max_tokens=1)),
     "quire.v1.Inference.GenerateOnce": ("inference", ids_request([1, 2, 3], max_tokens=1)),
@@ -412,7 +412,7 @@ class ReloadTest(SecurityTestCase):
 
         self.assertTrue(works(WEB))
         new = "key-of-web-00000002"
-        # Both keys of one principal, then the new one alone: how a key is replaced.
+        # Both keys of one principal, then only the new one: how a key is replaced.
         write_keys(self.keys, [{"key": WEB, "name": "web"}, {"key": new, "name": "web"}])
         wait_for("the changed file is not read", lambda: works(new))
         self.assertTrue(works(WEB))
@@ -519,7 +519,7 @@ class TlsTest(SecurityTestCase):
     def test_strangers_are_shown_out_and_harm_nobody(self):
         preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
         record = bytes([22, 3, 1])
-        # Plaintext gets nothing but the end of the connection.
+        # Plaintext gets only the end of the connection.
         self.assertEqual(self.closed_by_server(preface), b"")
         self.assertEqual(self.closed_by_server(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"), b"")
         for garbage in (record + b"\x00\x20" + b"\xff" * 32, record + b"\xff\xff" + b"x" * 70000,

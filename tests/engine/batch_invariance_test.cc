@@ -1,6 +1,6 @@
-// On the CPU a request's tokens and the bits of its logprobs are the same alone, in any batch,
-// however its prompt is cut, after a prefix hit and after a preemption, eagerly and replayed, in
-// both dtypes. Random (request, batch) pairs:
+// On the CPU a request has the same tokens and the same bits of logprobs when it runs by itself and
+// in any batch, however its prompt is cut, after a prefix hit and after a preemption, eagerly and
+// replayed, in both dtypes. Random (request, batch) pairs:
 //
 //   QUIRE_INVARIANCE_PAIRS=10000 QUIRE_INVARIANCE_SEED=1 build/cpu/bin/batch_invariance_test
 #include <gtest/gtest.h>

@@ -155,7 +155,7 @@ TEST_F(CapacityTest, AnEightBitCacheHoldsTwiceAsMany) {
   EXPECT_NEAR(half.model.num_kv_blocks, 2 * plain.model.num_kv_blocks, 1);
 }
 
-// Whoever expects shared prefixes to be read once is told where they are not.
+// A user who expects that shared prefixes are read once is told where they are not.
 TEST_F(CapacityTest, ALineSaysWhyThereIsNoCascade) {
   const auto log_of = [](const EngineConfig& config) {
     std::ostringstream log;
@@ -196,7 +196,7 @@ TEST_F(CapacityTest, StatesOfSequencesAreCountedBesideTheCache) {
   config.state_dtype = DType::kBF16;
   EXPECT_EQ(PlanCapacity(config, FactsOfGpu(80 * kGiB))->states.bytes_per_sequence,
             3 * (768 + 1024));
-  // A running sequence has a state of its own: the longest context does not count alone.
+  // A running sequence has a state of its own: not only the longest context counts.
   config.state_cache_memory_bytes = 5 * 3 * (768 + 1024);
   const Capacity little = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
   EXPECT_EQ(little.model.max_num_seqs, 3);

@@ -118,7 +118,7 @@ TEST(EngineFaultTest, BrokenLogitsEndTheirRequestAlone) {
     expect_error(broken, static_cast<size_t>(num_good));
   }
   EXPECT_EQ(engine->metrics().broken_logits.value(), 3u);
-  // What scores the prompt has no answer, either.
+  // A request that scores its prompt has no answer, either.
   Request scored = broken;
   scored.sampling.prompt_logprobs = 2;
   plan->broken_position = 0;

@@ -1,4 +1,4 @@
-// What the tests of an Engine with a tiny model have in common.
+// The common part of the tests of an Engine with a tiny model.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace quire {
 
-// What computes, and whether decode steps are captured and replayed.
+// The device that computes, and whether decode steps are captured and replayed.
 struct EngineTarget {
   std::string name;
   DeviceKind device;

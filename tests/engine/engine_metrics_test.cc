@@ -1,4 +1,4 @@
-// What the engine counts: a counted workload gives exactly the expected figures.
+// The engine's counts: a counted workload gives exactly the expected figures.
 #include "engine/metrics/engine_metrics.h"
 
 #include <gtest/gtest.h>

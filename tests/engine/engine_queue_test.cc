@@ -129,8 +129,8 @@ TEST_P(EngineTest, WhatIsNotReadCounts) {
   EXPECT_TRUE(engine->Submit(request, &waiter).ok());
 }
 
-// What was preempted waits beside what is new: requests are refused for it when they come, and not
-// after they were accepted.
+// Preempted requests wait beside new ones. New requests are refused for them when they come, and
+// not after they were accepted.
 TEST_P(EngineTest, WhatWasAcceptedIsNotRefusedAfterPreemptions) {
   EngineConfig config = Config();
   config.max_num_queued_reqs = 6;

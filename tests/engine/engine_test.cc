@@ -273,7 +273,7 @@ TEST_P(EngineTest, AContextThatNobodyAskedForIsLoweredToWhatFits) {
   EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// What cannot fit ends before a weight is read: the folder has none.
+// A model that cannot fit ends the start before a weight is read: the folder has no weights.
 TEST_P(EngineTest, AShortageIsFoundBeforeWeightsAreRead) {
   EngineConfig config = Config();
   config.load_format = LoadFormat::kAuto;

@@ -216,7 +216,7 @@ TEST(OutputStreamTest, AFullRingAsksForAPauseAndResumesWhenRead) {
   ++num_written;
   EXPECT_LT(num_written, OutputStream::kCapacity);
   EXPECT_GT(num_written, OutputStream::kCapacity / 2);
-  // What is in flight when the pause is asked for still fits.
+  // Events that are in flight when the pause is asked for still fit.
   for (int i = 0; i < 4; ++i) writer.Write(TokenEvent(num_written + i), absl::Now());
   EXPECT_TRUE(inbox->Take(/*wait=*/false).empty());
   SequenceEvent event;

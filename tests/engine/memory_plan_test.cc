@@ -53,7 +53,7 @@ TEST(PlanKvCacheTest, OnTheCpuHalfOfWhatIsFreeAndNotMoreThanAllSequencesNeed) {
   EXPECT_EQ(plan.lowered, "");
   const KvPlan small = *PlanKvCache(config, Demand(1024, true), memory, Nothing);
   EXPECT_EQ(small.num_blocks, 64 * (1024 / 16));
-  // What else will be taken is not there for the cache.
+  // Memory that other parts will take is not there for the cache.
   const KvPlan beside =
       *PlanKvCache(config, Demand(1 << 20, true), memory, [](int64_t) { return 10 * kGiB; });
   EXPECT_EQ(beside.num_blocks, 9 * kGiB / kBlockBytes / 2);

@@ -221,7 +221,8 @@ TEST_P(ModelRunnerTest, UniformStepsOfSeveralTokensAreThoseOfEachTokenAlone) {
 }
 
 // Two prefixes that several sequences share, sequences that have one to themselves or none, and a
-// prompt beside them: in each step the answers are those of each sequence alone, in their places.
+// prompt beside them. In each step the answers are, in their places, those that each sequence has
+// by itself.
 TEST_P(ModelRunnerTest, DecodesThatSharePrefixesAreThoseOfEachAlone) {
   constexpr int kNumSeqs = 11, kNumTokens = 3, kPrefixTokens = 128, kPrefixBlocks = 8;
   const std::vector<TokenId> prefixes[] = {testing::RandomPrompt(kPrefixTokens, 60),
@@ -295,7 +296,8 @@ class LateGraphTest : public ModelRunnerTest {
     return sharers;
   }
 
-  // Of the last token of each that is known, or of one that comes `ahead` of it.
+  // Submits a decode of the last known token of each sequence, or of the token that comes `ahead`
+  // of it.
   void SubmitDecodes(std::vector<TestSequence>& sharers, int64_t ahead) {
     std::vector<ScheduledSequence> entries;
     for (TestSequence& sequence : sharers) {

@@ -164,7 +164,7 @@ TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
   }
 }
 
-// What decodes share is read once, and the result is as if each had read it.
+// Keys that decodes share are read once, and the result is as if each decode had read them.
 TEST_P(PhasedPlanTest, PrefixesThatAreSharedAreReadOnce) {
   std::vector<SeqShape> seqs(12);
   for (int i = 0; i < 12; ++i) seqs[i] = {1, 545 + 19 * i};

@@ -1,6 +1,6 @@
-// A CPU backend that makes NaN of what a slot of recurrent states held before it becomes somebody
-// else's: of a sequence that begins from zeros, and of a snapshot. Whoever reads what another has
-// left there answers with an error.
+// A CPU backend that writes NaN over what a slot of recurrent states held before it becomes
+// somebody else's: before a sequence that begins from zeros gets it, and before a snapshot does. A
+// sequence that reads what another one has left there answers with an error.
 #pragma once
 
 #include <atomic>

@@ -35,7 +35,8 @@ TEST(PlanStatesTest, SmallStatesLowerNothing) {
   const StatePlan plan = *PlanStates(Config(), Step(1024), 32768, 10 * kMiB, 90 * kGiB);
   EXPECT_EQ(plan.step.max_num_seqs, 1024);
   EXPECT_EQ(plan.num_slots(), 4608);
-  // Of sequences of 1,024 tokens: the end of the prompt, where it parts from others, one more.
+  // Each sequence of 1,024 tokens has three: the end of the prompt, where it parts from others, one
+  // more.
   EXPECT_EQ(PlanStates(Config(), Step(1024), 1024, 1 * kMiB, 90 * kGiB)->num_snapshots, 3072);
   EXPECT_EQ(plan.lowered, "");
 }

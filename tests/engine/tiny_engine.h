@@ -18,7 +18,7 @@ std::string MakeTinyModelFolder();
 // Options for such a model: float32, dummy weights, two threads, a small KV cache.
 EngineConfig TinyConfig(const std::string& folder);
 
-// What came back for one continuation.
+// The answer that came back for one continuation.
 struct Answer {
   std::vector<TokenId> tokens;
   std::vector<TokenLogprobs> logprobs;

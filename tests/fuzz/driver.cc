@@ -29,9 +29,10 @@
 namespace quire::fuzz {
 namespace {
 
-// Of the whole process; more is a size that was believed. Sanitizers map terabytes.
+// The most address space of the whole process. A run that needs more has believed a size.
+// Sanitizers map terabytes.
 constexpr rlim_t kMaxAddressSpaceBytes = rlim_t{2} << 30;
-// Of processor time, so that a busy machine cannot fail a run.
+// Processor time, so that a busy machine cannot fail a run.
 constexpr int kMaxSecondsPerInput = 10;
 
 struct Options {

@@ -202,7 +202,7 @@ void Mutator::ReplaceNumber(std::string* input) {
   input->replace(begin, end, kNumbers[Below(std::size(kNumbers))]);
 }
 
-// What stands between two of JSON's marks becomes another value.
+// Replaces the text between two of JSON's marks by another value.
 void Mutator::ReplaceJsonValue(std::string* input) {
   size_t begin = input->find_first_of(":,[", Below(input->size()));
   if (begin == input->npos) return;

@@ -1,5 +1,5 @@
 // Mutator: makes the input of one run out of the seeds. The same seed and run always make the same
-// input, whatever ran before, so that every failure can be repeated alone. One thread.
+// input, whatever ran before, so that every failure can be repeated by itself. One thread.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The files that say how a checkpoint is quantized: an accepted one gives every module a scheme
-// whose tensors have shapes. Input: a byte that picks the file, then its text; for config.json the
-// object under quantization_config alone.
+// whose tensors have shapes. Input: a byte that picks the file, then its text; for config.json only
+// the object under quantization_config.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -67,7 +67,7 @@ struct FileTensor {
   std::vector<int64_t> shape;
 };
 
-// What the module's tensors are; one of them may be left out or changed.
+// Takes the module's tensors from the input; one of them may be left out or changed.
 std::map<std::string, FileTensor> TakeTensors(const WeightScheme& scheme, const ModuleShape& shape,
                                               InputReader& input) {
   const uint8_t optional = input.TakeByte(), alternative = input.TakeByte();

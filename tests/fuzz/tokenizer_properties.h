@@ -1,5 +1,5 @@
-// What every tokenizer must keep to, whatever its file, the text and the ids are. Aborts where it
-// does not.
+// The properties that every tokenizer must have, whatever its file, the text and the ids are.
+// Aborts where it does not have them.
 #pragma once
 
 #include <memory>

@@ -39,7 +39,7 @@ void CheckRefusal(const absl::Status& status, std::initializer_list<const char*>
   for (const char* part : foreign) CHECK(!absl::StartsWith(field, part)) << field;
 }
 
-// What the engine gets of a converted request; a text is one token long.
+// Checks that the engine takes a converted request; a text is one token long.
 absl::Status Accept(const Generation& asked, const ModelFacts& facts) {
   absl::StatusOr<GenerationJob> job = ConvertParameters(asked, facts, /*random_seed=*/1);
   if (!job.ok()) return job.status();

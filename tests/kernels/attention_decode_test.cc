@@ -29,7 +29,7 @@ const std::vector<int32_t> kKvLens = {8, 9, 0, 63, 64, 65, 129, 300, 17, 0, 1500
 
 class AttentionDecodeTest : public AttentionTest {
  protected:
-  // What the second path must serve is not to be skipped there.
+  // The second path must not skip a geometry that it must serve.
   bool Skips(const AttentionGeometry& geometry) {
     if (Serves(geometry)) return false;
     EXPECT_EQ(GetParam().path, AttentionPath::kNative)
@@ -80,7 +80,7 @@ std::vector<std::pair<DType, DType>> Types() {
   return types;
 }
 
-// Of each way that a kernel computes, one.
+// One pair of types for each way in which a kernel computes.
 std::vector<std::pair<DType, DType>> TypesOfEachKind() {
   return {{DType::kBF16, DType::kBF16}, {DType::kBF16, DType::kF8E4M3}};
 }
@@ -199,7 +199,8 @@ TEST_P(AttentionDecodeTest, QueriesBeyondFloat16) {
   }
 }
 
-// Lengths from one to thousands, more sequences than there are shares, and nothing but padding.
+// Lengths from one to thousands, more sequences than there are shares, and sequences of padding
+// only.
 TEST_P(AttentionDecodeTest, SkewedAndManySequences) {
   const AttentionGeometry geometry = Geometry(4, 2, 64, DType::kBF16);
   std::vector<int32_t> kv_lens(300, 5);
@@ -246,7 +247,7 @@ TEST_P(AttentionDecodeTest, LongContexts) {
   }
 }
 
-// Who comes last merges: the bits must not show who that was.
+// The thread block that comes last merges: the bits must not show which one that was.
 TEST_P(AttentionDecodeTest, BitsAreEqualOnRepeat) {
   for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
     AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);

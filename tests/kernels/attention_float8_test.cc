@@ -75,9 +75,9 @@ TEST_P(AttentionReferenceTest, Float8CacheWithSoftCap) {
   ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kHnd, 35, 36));
 }
 
-// All keys weigh the same; the values of the first half are 1 and those of the second half -1, but
-// for a small one in place of a 1 and a 0 in place of a -1. Its sum, small beside sums on the way,
-// is exact in float32 in any order, and gone where sums have 14 bits, or are float16.
+// All keys weigh the same. The values of the first half are 1 and those of the second half -1,
+// except a small one in place of a 1 and a 0 in place of a -1. Its sum, small beside sums on the
+// way, is exact in float32 in any order, and gone where sums have 14 bits, or are float16.
 TEST_P(AttentionReferenceTest, Float8NeedleAmong65536Tokens) {
   constexpr int32_t kTokens = 65536;
   for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {

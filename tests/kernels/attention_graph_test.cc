@@ -57,7 +57,7 @@ void AttentionGraphTest::ExpectReplays(int32_t query_len, bool as_decodes) {
   const auto graph = stream().EndCapture();
   ASSERT_TRUE(graph.ok()) << graph.status();
 
-  // Prefixes of the same sequences, and padding; each computed alone gives the same bits.
+  // Prefixes of the same sequences, and padding; each computed by itself gives the same bits.
   const std::vector<std::vector<int32_t>> steps = {{3000, 3000, 3000, 3000},
                                                    {query_len, 0, 0, 0},
                                                    {17, 600, 2999, 0},

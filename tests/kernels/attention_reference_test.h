@@ -69,7 +69,7 @@ class AttentionReferenceTest : public AttentionTest {
     return batch;
   }
 
-  // One query token of a rounded batch, by a reference that computes it alone.
+  // Compares one query token of a rounded batch with a reference that computes only this token.
   void ExpectTokenMatches(const PagedBatch& batch, const AttentionOutput& output, int32_t token) {
     const AttentionGeometry& geometry = batch.geometry;
     const int64_t row_size = int64_t{geometry.num_q_heads} * geometry.v_head_dim;

@@ -1,6 +1,6 @@
-// What tests of attention run on: the native path of all of KernelTargets; AMX, emulated, where
-// only AVX-512 is there; on a GPU also the kernels for prompts of devices before Hopper and the
-// second path.
+// The targets that tests of attention run on: the native path of all of KernelTargets, and emulated
+// AMX where only AVX-512 is there. On a GPU also the kernels for prompts of devices before Hopper,
+// and the second path.
 #pragma once
 
 #include <memory>
@@ -40,7 +40,7 @@ inline std::vector<KernelTarget> WithTrtllm(std::vector<KernelTarget> targets) {
   return targets;
 }
 
-// The CPU, with AMX for attention alone.
+// The CPU, with AMX only for attention.
 class EmulatedAmxBackend : public Backend {
  public:
   explicit EmulatedAmxBackend(int num_threads)

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-// What levels of shared prefixes are computed with: keys that begin at a later block of a row, and
+// Levels of shared prefixes are computed with these: keys that begin at a later block of a row, and
 // queries that all see all keys.
 TEST_P(AttentionReferenceTest, LaterFirstBlocks) {
   for (const DType kv_dtype : {AnyDType(), DType::kBF16, DType::kF8E4M3}) {
@@ -81,7 +81,7 @@ TEST_P(AttentionReferenceTest, SlidingWindow) {
       AttentionGeometry geometry = Geometry(4, 2, 64, dtype);
       geometry.sliding_window = window;
       ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kNhd, 5, 6));
-      // The last keys alone in their block, with slots behind them that nothing was written to.
+      // The last block has only the last keys, with slots behind them that nothing was written to.
       ExpectMatchesReference(MakePagedBatch(geometry, {{1, 30}}, KvOrder::kNhd, 5, 6));
     }
   }
@@ -204,7 +204,8 @@ TEST_P(AttentionReferenceTest, Bfloat16SoftCap) {
   ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kNhd, 9, 10));
 }
 
-// A sink counts once, however many parts a row is computed in; a row without keys has it alone.
+// A sink counts once, however many parts a row is computed in; a row without keys has only the
+// sink.
 TEST_P(AttentionReferenceTest, Sinks) {
   for (const DType dtype : activation_dtypes()) {
     for (const int32_t head_dim : {64, 128, 256, 512}) {

@@ -1,5 +1,5 @@
-// What the planning kernels leave on the device: the page table in both forms, and work lists that
-// cover every tile of every sequence's queries and every key that it sees, once.
+// The planning kernels leave on the device the page table in both forms, and work lists that cover
+// every tile of every sequence's queries and every key that it sees, once.
 #include <map>
 #include <tuple>
 #include <vector>
@@ -104,7 +104,7 @@ TEST_P(CudaAttentionPlanTest, ItemsCoverEveryTileAndKeyOnce) {
     const auto plan = Plan(batch);
     std::map<int32_t, size_t> seq_of_token;
     for (size_t i = 0; i < kSeqs.size(); ++i) seq_of_token[batch.cu_seqlens_q[i]] = i;
-    // Of a tile's splits, first and end.
+    // First and end of each of a tile's splits.
     std::map<std::tuple<size_t, int32_t>, std::vector<std::pair<int32_t, int32_t>>> splits;
     int32_t split_tokens[kNumWorkLists];
     for (int list = 0; list < kNumWorkLists; ++list) {

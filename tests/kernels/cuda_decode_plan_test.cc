@@ -1,5 +1,5 @@
-// What the second path's planning kernel leaves on the device: shares whose items cover every tile
-// of keys of every unit once, in order, and the block ids that come with a share.
+// The second path's planning kernel leaves on the device shares whose items cover every tile of
+// keys of every unit once, in order, and the block ids that come with a share.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -109,7 +109,8 @@ TEST_P(CudaDecodePlanTest, SharesCoverEveryTileOnce) {
           for (int32_t i = items.first; i <= items.last; ++i) {
             const auto item = Download<DecodeItem>(plan.items + i, 1)[0];
             units[items.first + items.last - i - s].push_back({s, item});
-            // What the next share goes on with comes first, what an earlier one began last.
+            // The item that the next share goes on with comes first; the item that an earlier share
+            // began comes last.
             const int32_t end_share = item.first_share + item.num_shares - 1;
             EXPECT_TRUE(i == items.first || end_share == s);
             EXPECT_TRUE(i == items.last || item.first_share == s);

@@ -114,7 +114,7 @@ TEST_P(CudaGemmTest, ManyRows) {
   }
   ExpectAllMatchReference(
       {.m = 260, .n = 272, .k = 264, .dtype = DType::kF16, .out_dtype = DType::kF16, .bias = true});
-  // Those that cuBLASLt alone computes.
+  // Only cuBLASLt computes these.
   EXPECT_EQ(ExpectAllMatchReference({.m = 260, .n = 24, .k = 64}), 0);
   EXPECT_EQ(ExpectAllMatchReference({.m = 260, .n = 32, .k = 64, .out_dtype = DType::kF32}), 0);
 }

@@ -312,7 +312,7 @@ TEST_P(ElementwiseTest, SiluOfExtremeGates) {
   EXPECT_EQ(actual[4], 1e4f);
 }
 
-// A row's bits are the same alone and among 129 others.
+// A row has the same bits by itself and among 129 others.
 TEST_P(ElementwiseTest, RowsAreBatchInvariant) {
   const int64_t rows = 129, size = 1000;
   const auto x = RandomNormal(rows * size, 5);

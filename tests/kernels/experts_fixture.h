@@ -20,7 +20,7 @@ enum class Spread {
 reference::Routed RouteAtRandom(int64_t num_tokens, int32_t top_k, int32_t num_experts,
                                 Spread spread, uint32_t seed);
 
-// Of some tokens, which are then the first ones.
+// The routing of some tokens, which are then the first ones.
 reference::Routed TokensOf(const reference::Routed& routed, int64_t first, int64_t count,
                            int64_t top_k);
 
@@ -39,7 +39,7 @@ struct HostExperts {
 
 inline const QuantizedCase kFloatCase = {"float", {}};
 
-// What may come out, and how far from it.
+// The values that may come out, and how far from them the results may be.
 struct Expectation {
   std::vector<double> values, tolerances;
 };
@@ -59,7 +59,8 @@ class ExpertsTest : public QuantizedWeightTest {
                               int64_t top_k, const std::vector<float>& x,
                               const std::vector<float>& bias, Activation activation);
 
-  // What is added: none of it, itself, or with a gate; where the result is written or not.
+  // The tensor that is added, if there is one: as it is, or with a gate. With is_out, it is where
+  // the result is written.
   struct Added {
     std::vector<float> values = {};  // [num_tokens, out_features]
     std::vector<float> gates = {};   // [num_tokens]
@@ -83,8 +84,8 @@ class ExpertsTest : public QuantizedWeightTest {
   void ExpectGated(const HostExperts& host, const LinearWeight& weight,
                    const reference::Routed& routed, int64_t top_k, bool has_bias,
                    Activation activation, float deviation);
-  // Of gates and ups that were rounded; an activation is at most as large as its argument, and
-  // changes at most 1.2 times as fast.
+  // The expectation for gates and ups that were rounded. An activation is at most as large as its
+  // argument, and changes at most 1.2 times as fast.
   static Expectation Gated(const reference::LinearResult& gate_up, int64_t size, DType dtype,
                            Activation activation, double precision);
 

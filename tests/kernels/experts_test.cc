@@ -152,7 +152,7 @@ TEST_P(ExpertsTest, ATokensBitsDoNotDependOnItsBatchNorOnThreads) {
       OpenWithThreads(num_threads);
       const DeviceWeight gated_weight = Load(gated, DType::kBF16);
       const DeviceWeight linear_weight = Load(linear, DType::kBF16);
-      // Of each token's choices, in their order.
+      // The rows of each token's choices, in their order.
       const auto run_gated = [&](const reference::Routed& some, int64_t first) {
         const auto num_pairs = static_cast<int64_t>(some.pairs.size());
         const std::vector<float> some_x(x.begin() + first * 128,
@@ -264,7 +264,7 @@ TEST_P(ExpertsTest, ACapturedStepRoutesAnew) {
     const auto experts = Download<int32_t>(routing.experts.data(), kTokens * kTopK);
     enqueue();
     ASSERT_EQ(DownloadTensor(out.tensor), replayed);
-    // Of the routing that the device made.
+    // The same with the routing that the device made.
     reference::Routed routed = {.experts = experts, .weights = {}, .pairs = {}, .offsets = {}};
     for (float weight : Download<float>(routing.weights.data(), kTokens * kTopK)) {
       routed.weights.push_back(weight);

@@ -86,8 +86,8 @@ class GatedDeltaTest : public KernelTest {
   void ExpectSame(const std::vector<float>& actual, const std::vector<float>& expected,
                   const char* what);
   void ExpectSameState(int64_t actual, int64_t expected);
-  // What tiles of float16 add to the rounding of float16 or bfloat16 activations, as ExpectNear's
-  // tolerance.
+  // The error that tiles of float16 add to the rounding of float16 or bfloat16 activations, as
+  // ExpectNear's tolerance.
   double TileRounding() const;
   void ExpectPoisoned(int64_t slot);
 

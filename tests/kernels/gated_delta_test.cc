@@ -10,7 +10,7 @@ namespace {
 
 class GatedDeltaValuesTest : public GatedDeltaTest {
  protected:
-  // A step of all but `num_decodes` tokens, then one for each of these.
+  // Runs a step of all tokens except the last `num_decodes`, then a step for each of these.
   void CheckAgainstReference(const GatedDeltaShape& shape, DType dtype, int64_t num_tokens,
                              int64_t num_decodes = 0) {
     SCOPED_TRACE(testing::Message() << DTypeName(dtype) << ", " << num_tokens << " tokens, "
@@ -39,7 +39,7 @@ class GatedDeltaValuesTest : public GatedDeltaTest {
     ExpectNear(slot.recurrent, state.recurrent, tolerance, "recurrent state");
   }
 
-  // Of heads whose memory is kept whole or lost at once, of rows of zeros and shut gates.
+  // Checks heads whose memory is kept whole or lost at once, rows of zeros, and shut gates.
   void CheckExtremeValues(const GatedDeltaShape& shape, int64_t tokens_per_step) {
     constexpr int64_t kTokens = 20;
     Use(shape, DType::kF32, 1);
@@ -103,7 +103,7 @@ TEST_P(GatedDeltaValuesTest, DecodesMatchReference) {
   }
 }
 
-// What transformers computes, by chunks of 64 tokens.
+// The values that transformers computes, by chunks of 64 tokens.
 TEST_P(GatedDeltaValuesTest, MatchesTransformers) {
   std::ifstream file("tests/kernels/golden/gated_delta.json");
   const auto golden = nlohmann::json::parse(file);

@@ -1,4 +1,4 @@
-// What containers and services let a process use, from folders that look like theirs.
+// The limits that containers and services set for a process, from folders that look like theirs.
 #include "kernels/host_limits.h"
 
 #include <algorithm>

@@ -176,7 +176,7 @@ std::vector<float> Multiply(const Int8Kernel& kernel, const LinearWeight& weight
   return out;
 }
 
-// A row's bits are those of the generic kernel for it alone, whatever the number of rows.
+// A row's bits are those of the generic kernel for only this row, whatever the number of rows.
 TEST_P(Int8TileTest, BitsAreThoseOfTheGenericKernelWithAnyNumberOfRows) {
   constexpr int64_t kMaxRows = 300;
   const Int8Kernel generic = Int8KernelFor(Isa::kGeneric);

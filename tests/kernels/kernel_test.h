@@ -24,7 +24,7 @@ struct KernelTarget {
   AttentionPath path = AttentionPath::kNative;
 };
 
-// A GPU alone, if there is one.
+// Just the GPU's target, if there is a GPU.
 inline std::vector<KernelTarget> CudaTargets() {
   return CudaAvailable() ? std::vector<KernelTarget>{{"Cuda", DeviceKind::kCuda, ""}}
                          : std::vector<KernelTarget>();

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-// What files of weights hold.
+// The types that files of weights hold.
 constexpr DType kFileDTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 struct DeviceWeight {

@@ -156,7 +156,8 @@ TEST_P(LinearTest, BitsOfARowDoNotDependOnItsBatch) {
       150, 301, {2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 29, 32, 33, 48, 49, 129, 700});
 }
 
-// Many rows take so many steps in several slices, one row does not.
+// A row this long takes its steps in several slices when there are many rows; a single row does
+// not.
 TEST_P(LinearTest, BitsOfALongRowDoNotDependOnItsBatch) {
   ExpectBitsOfRowsAlone(70, 2501, {13, 17, 33, 48});
 }

@@ -123,7 +123,7 @@ TEST_F(OpsDeathTest, ANormWithoutAnOutputIsRefusedAtTheCall) {
                "float8_out");
 }
 
-// What the head operations' strides and pairs could reach outside of a row or of a head.
+// The head operations' strides and pairs could reach outside of a row or of a head.
 TEST_F(OpsDeathTest, HeadsThatDoNotFitAreRefusedAtTheCall) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   std::vector<float> x(24), cache(64), table(8), weight(8);

@@ -1,6 +1,6 @@
 // PagedBatch: host and device copies of a random attention batch: sequences of given query and key
-// lengths over shuffled blocks of one layer's cache, in either layout. What no query may read is
-// poisoned: cache slots beyond each sequence hold NaN, unused block-table entries -1.
+// lengths over shuffled blocks of one layer's cache, in either layout. Memory that no query may
+// read is poisoned: cache slots beyond each sequence hold NaN, unused block-table entries -1.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ enum class KvOrder { kNhd, kHnd };
 struct PagedBatch {
   AttentionGeometry geometry;
   std::vector<SeqShape> seqs;
-  int32_t decode_query_len = 1;  // leading sequences of so many query tokens are decodes
+  int32_t decode_query_len = 1;  // leading sequences with this many query tokens are decodes
   int64_t max_blocks_per_seq = 0;
   int64_t num_blocks = 0;
   KvCacheView view;  // strides; no memory

@@ -256,7 +256,7 @@ TEST_P(QuantizedGemmTest, XBecomesE4m3AsDivisionHasIt) {
   std::vector<float> x = RandomNormal(kRows * kColumns, 5);
   const std::vector<float> exponents = RandomNormal(kRows * kColumns, 6, 35.0f);
   for (int64_t i = 0; i < kRows * kColumns; ++i) {
-    // Of a line each; a number in some is zero.
+    // Each line has an exponent of its own; in some lines a number is zero.
     const int64_t first = i - i % kColumns % 128;
     const int exponent = std::clamp(static_cast<int>(exponents[first]), -120, 120);
     x[i] = std::abs(x[i]) < 0.02f ? 0 : std::ldexp(x[i], exponent);

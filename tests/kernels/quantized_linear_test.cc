@@ -29,8 +29,9 @@ class QuantizedLinearTest : public QuantizedWeightTest {
     return DownloadTensor(out.tensor);
   }
 
-  // x, rounded to the weight's dtype, times the weight's values, and the bias, which may be empty:
-  // within a share of the products' magnitudes, or `vanishing`. What is 0 is 0.
+  // Expects x, rounded to the weight's dtype, times the weight's values, plus the bias, which may
+  // be empty. Results are within a share of the products' magnitudes, or `vanishing`. A value that
+  // must be 0 is 0.
   void ExpectFloat64(const QuantizedCase& c, const HostWeight& host, const LinearWeight& weight,
                      const std::vector<float>& unrounded_x, const std::vector<float>& bias,
                      double vanishing = 0) {
@@ -187,7 +188,7 @@ TEST_P(QuantizedLinearTest, WhatIsNotANumberIsSeenInItsRowAlone) {
   }
 }
 
-// Of a weight at random: its products with unit vectors are its values.
+// A random weight's products with unit vectors are its values.
 TEST_P(QuantizedLinearTest, FillsAtRandom) {
   constexpr int64_t kRows = 300, kColumns = 256;
   for (const QuantizedCase& c : QuantizedCases()) {

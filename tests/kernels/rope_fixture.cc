@@ -24,7 +24,7 @@ std::vector<float> CosSinTable(int32_t num_pairs) {
   return table;
 }
 
-// What is no head is NaN.
+// Elements that belong to no head are NaN.
 std::vector<float> MakeRows(const RopeCase& c) {
   std::vector<float> rows(c.num_tokens * c.row_size(), std::numeric_limits<float>::quiet_NaN());
   auto next = RandomNormal(c.num_tokens * (c.num_q_heads + 2 * c.num_kv_heads) * c.head_dim, 1);

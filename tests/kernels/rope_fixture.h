@@ -40,7 +40,7 @@ struct RopeCase {
 
   int32_t distance() const { return pair_distance == 0 ? num_pairs : pair_distance; }
   bool has_scales() const { return IsFloat8(kv_dtype); }
-  // Of a KV head's keys, and of its values: no powers of two.
+  // The scales of a KV head's keys, and of its values. They are no powers of two.
   static float KScale(int64_t head) { return 0.3f + 0.05f * static_cast<float>(head); }
   static float VScale(int64_t head) { return 0.7f - 0.03f * static_cast<float>(head); }
   static float QueryScale(int64_t position) { return 1 + 0.001f * static_cast<float>(position); }

@@ -194,7 +194,7 @@ TEST_P(RopeTest, QuantisesToEightBits) {
   }
 }
 
-// What is too large becomes the largest number there is, and what is none stays none.
+// A number that is too large becomes the largest number there is, and NaN stays NaN.
 TEST_P(RopeTest, QuantisingSaturatesAndKeepsNan) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

@@ -73,7 +73,7 @@ std::vector<float> LogitsOfAGrid(int64_t size, uint32_t seed) {
 
 class RouteTest : public KernelTest {
  protected:
-  // Of rows of `stride` logits; weights as floats.
+  // The results for rows of `stride` logits; weights as floats.
   struct Result {
     std::vector<int32_t> experts, pairs, offsets;
     std::vector<float> weights;

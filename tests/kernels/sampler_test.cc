@@ -332,7 +332,8 @@ TEST_P(SamplerTest, TopPOfManySeesBiasAndPenalties) {
   EXPECT_EQ(drawn, kept);
 }
 
-// Rows of every kind in one call, so that rows are not on 16 bytes, and each alone: the same bits.
+// Rows of every kind in one call, so that rows are not on 16 bytes, and each row in a call of its
+// own have the same bits.
 TEST_P(SamplerTest, RowsAreBatchInvariant) {
   for (int64_t vocab_size : {130, 9001, 20'000}) {
     SCOPED_TRACE(vocab_size);

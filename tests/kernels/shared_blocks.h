@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// Keys of sequence i begin so many blocks later.
+// Keys of sequence i begin first_blocks[i] blocks later.
 inline void SkipBlocks(PagedBatch& batch, const std::vector<int32_t>& first_blocks) {
   batch.first_blocks = first_blocks;
   for (size_t i = 0; i < first_blocks.size(); ++i) {

@@ -48,8 +48,8 @@ TEST(ThreadPoolTest, OneChunkRunsOnTheCaller) {
   EXPECT_EQ(num_calls, 1);
 }
 
-// Whoever takes item 0 is held until all other items are done, so the other thread must do them:
-// with a fixed division of the items this would never end.
+// The thread that takes item 0 is held until all other items are done, so the other thread must do
+// them. With a fixed division of the items this would never end.
 TEST(ThreadPoolTest, AThreadThatIsHeldUpDelaysItsOwnChunkOnly) {
   ThreadPool pool(2);
   constexpr int kNumItems = 50;

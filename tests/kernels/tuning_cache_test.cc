@@ -150,7 +150,7 @@ TEST(GemvVariantTest, NamesLeadBack) {
   EXPECT_EQ(FindHopperGemmVariant("64x3x110"), -1);
 }
 
-// What comes with the program is whole, and is of the machine that it says.
+// The files that come with the program are whole, and each is for the machine that it names.
 TEST(KnownGemmsTest, AreKnownForTheirMachineAlone) {
   for (const absl::string_view file : KnownGemmFiles()) {
     const std::vector<std::string> lines = absl::StrSplit(file, '\n');

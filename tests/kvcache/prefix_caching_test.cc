@@ -287,7 +287,7 @@ TEST(WindowedPrefixTest, AModelOfWindowsOnlyFindsItsPrefixToo) {
   EXPECT_EQ(ComputeAndRelease(&blocks, Tokens(40)), 20);
 }
 
-// With windows only, nothing but the chain of hashes knows what came before the window.
+// With windows only, just the chain of hashes knows what came before the window.
 TEST(WindowedPrefixTest, AModelOfWindowsOnlyStillTellsBeginningsApart) {
   BlockManager blocks(Config(32, {{.sliding_window = 4}}));
   std::vector<TokenId> tokens = Tokens(20);

@@ -127,8 +127,8 @@ LinearResult ExpertsRows(const Routed& routed, const std::vector<float>& x, cons
   return result;
 }
 
-// Of rows in pairs' order: each token's, in the order of its choices. Their absolute values with
-// `absolute`.
+// Sums each token's rows, which are in pairs' order, in the order of its choices. With `absolute`,
+// sums their absolute values.
 inline std::vector<double> SumOfChoices(const Routed& routed, const std::vector<double>& rows,
                                         int64_t top_k, bool absolute = false) {
   const auto size = static_cast<int64_t>(rows.size() / routed.pairs.size());

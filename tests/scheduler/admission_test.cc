@@ -88,7 +88,7 @@ TEST(AdmissionTest, TheQueueIsBoundedInPromptTokensToo) {
   EXPECT_TRUE(AddTo(&h, h.MakeRequest(3, 20, 1)).ok());
 }
 
-// What load generators begin with: a thousand prompts from one client, before any has run.
+// Load generators begin like this: with a thousand prompts from one client, before any has run.
 TEST(AdmissionTest, AThousandLongRequestsOfOneClientAreTakenAtOnce) {
   const SchedulerConfig config;
   QueueBounds bounds(config.max_num_queued_reqs, config.max_num_queued_tokens);
@@ -169,7 +169,7 @@ TEST(AdmissionTest, NobodyOvertakesWhoDoesNotFitYet) {
   EXPECT_EQ(h.scheduler.stats().num_waiting, 2);
 }
 
-// Of its 5 blocks the waiting one shares 4 with who runs.
+// The waiting request shares 4 of its 5 blocks with the one that runs.
 TEST(AdmissionTest, SharedBlocksNeedNoRoom) {
   SchedulerHarness h(SmallScheduler(), SmallBlocks(9));
   h.Add(1, 17, 4);

@@ -116,7 +116,7 @@ TEST_F(CancelTest, TheFirstContinuationDoesNotTakeTheOthersAlong) {
   h_.Add(1, 40, 1, [](Request* request) { request->sampling.n = 2; });
   h_.Step();
   h_.scheduler.CancelSequence({1, 0}, FinishReason::kAbort);
-  // What it had computed is cached; the other goes on from there.
+  // The blocks that it had computed are cached; the other continuation goes on from there.
   EXPECT_EQ(h_.Step(), "1/1:[16,32)");
   h_.RunToEnd();
   ExpectNothingLeft();

@@ -112,15 +112,15 @@ class SchedulerHarness {
     return num_steps;
   }
 
-  // The events since the last call as text: "started 1 cached 0", "token 1 42", "prompt 1 3" (so
-  // many logprobs), "finished 1 stop 7" (the matched token), "finished 1 length".
+  // The events since the last call as text: "started 1 cached 0", "token 1 42", "prompt 1 3" (3
+  // logprobs), "finished 1 stop 7" (the matched token), "finished 1 length".
   std::vector<std::string> TakeEvents() {
     std::vector<std::string> texts;
     for (const SequenceEvent& event : scheduler.TakeEvents()) texts.push_back(Text(event));
     return texts;
   }
 
-  // What the runner samples for a sequence that has so many generated tokens.
+  // The token that the runner samples for a sequence that has `num_generated` generated tokens.
   std::function<TokenId(const SequenceKey&, int64_t num_generated)> sample =
       [](const SequenceKey& key, int64_t num_generated) {
         return static_cast<TokenId>(500'000 + key.request * 1000 + key.index * 100 + num_generated);

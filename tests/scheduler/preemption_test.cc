@@ -1,4 +1,4 @@
-// Who makes way when blocks or rows run out, and what that costs.
+// Which sequences make way when blocks or rows run out, and what that costs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,8 @@ TEST_F(TightPoolTest, ThePreemptedOneResumesWithItsTokensAndRepeatsNoEvent) {
   EXPECT_GT(h_.scheduler.stats().num_preemptions, 0);
 }
 
-// Who keeps count of what was added and of the changes knows the queue, also of what was preempted.
+// An observer that counts what was added and what changes knows the queue, and the preempted
+// requests in it.
 TEST_F(TightPoolTest, WhoObservesTheQueueKnowsWhatIsInIt) {
   QueueLoad observed;
   int64_t num_returned = 0;

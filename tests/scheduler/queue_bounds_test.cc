@@ -1,4 +1,4 @@
-// What of the waiting queue a flow may take.
+// The share of the waiting queue that a flow may take.
 #include "scheduler/queue_bounds.h"
 
 #include <gmock/gmock.h>

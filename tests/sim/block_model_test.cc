@@ -1,4 +1,4 @@
-// BlockManager alone against a plain model of what its README promises: which prefix is found,
+// BlockManager by itself against a plain model of what its README promises: which prefix is found,
 // which blocks and which states are handed out and in which order they are reused, all of it
 // exactly. Every operation of a random run must give the same blocks and states, the same answers
 // and the same counts.

@@ -104,7 +104,7 @@ SchedulerConfig Config() {
   return config;
 }
 
-// Each flow gets its share of all tokens, in every window of so many steps.
+// Each flow gets its share of all tokens, in every window of this many steps.
 void ExpectShares(const std::vector<Client>& clients, int64_t window, int64_t slack) {
   Clients load(Config(), /*num_blocks=*/2'000, clients);
   int64_t sum_of_weights = 0;
@@ -185,14 +185,14 @@ TEST(FairnessQualityTest, AManifoldAnswerDoesNotKeepOthersOut) {
   EXPECT_EQ(load.num_preemptions(), 1);
 }
 
-// The most steps until somebody's first token: passed over, then blocks and a row come back with
-// the steps in flight, and the prompt is run.
+// The most steps until somebody's first token: it is passed over, then blocks and a row come back
+// with the steps in flight, and the prompt is run.
 int64_t MostSteps(int64_t num_prompt_tokens, int64_t num_tokens_of_a_step) {
   return SchedulerConfig().max_num_passed + 4 + CeilDiv(num_prompt_tokens, num_tokens_of_a_step);
 }
 
-// Whoever asks for `client`'s requests one after the other, beside those of flow 1; the steps that
-// the slowest first token took.
+// Sends `client`'s requests one after the other, beside those of flow 1. Returns the steps that the
+// slowest first token took.
 int64_t WorstWait(Clients* load, const Client& client, int num_requests) {
   int64_t worst = 0;
   for (int i = 0; i < num_requests; ++i) {
@@ -202,8 +202,8 @@ int64_t WorstWait(Clients* load, const Client& client, int num_requests) {
   return worst;
 }
 
-// Long prompts cost many tokens, which those who only generate hardly ever had: they hold all rows,
-// and that is no reason to keep others waiting.
+// Long prompts cost many tokens, which requests that mostly generate hardly ever had. These hold
+// all rows, and that is no reason to keep others waiting.
 TEST(FairnessQualityTest, RowsMakeWayForWhoHadMoreTokens) {
   Clients load(RealConfig(), /*num_blocks=*/64 * 1'024, {{{1}, 100, 2'000, 6, /*n=*/128}});
   load.Steps(50);
@@ -230,7 +230,7 @@ TEST(FairnessQualityTest, AClaimIsNotForgottenWhileBlocksAreMissing) {
   EXPECT_LE(worst, MostSteps(500, 64 / 4));
 }
 
-// Who was let in by its claim has a token before those who grow take its blocks again.
+// A request that was let in by its claim has a token before those that grow take its blocks again.
 TEST(FairnessQualityTest, WhatAClaimGaveIsNotTakenBack) {
   Clients load(Config(), /*num_blocks=*/8 * 60, {{{1}, 20, 400, 32}}, /*lookahead=*/true);
   load.Steps(50);

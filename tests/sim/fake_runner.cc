@@ -363,7 +363,8 @@ void FakeRunner::BeginState(const Item& item, const ExpectedStream& expected) {
                      ", position ", item.start));
 }
 
-// What the item leaves after its first `num_tokens` tokens, which end the prefix `print`.
+// Writes the states that the item leaves after its first `num_tokens` tokens, which end the prefix
+// `print`.
 void FakeRunner::WriteStates(const Item& item, int64_t num_tokens, uint64_t print) {
   for (const StateSnapshot& snapshot : item.snapshots) {
     const bool is_late = late_snapshot_ == snapshot.slot && num_tokens == item.num_new;
@@ -408,7 +409,8 @@ void FakeRunner::WriteSlot(int64_t slot, uint64_t tag) {
   }
 }
 
-// Every slot that some query of the item sees must hold what the sequence alone would have there.
+// Every slot that some query of the item sees must hold what the sequence would have there if it
+// ran by itself.
 void FakeRunner::ReadBack(const Item& item, const ExpectedStream& expected) {
   const int64_t end = item.start + item.num_new;
   for (int group = 0; group < static_cast<int>(tables_.size()); ++group) {

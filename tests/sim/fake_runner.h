@@ -1,11 +1,11 @@
-// FakeRunner: stands in for ModelRunner and the device. Its KV cache keeps a fingerprint per slot;
-// it is reached only through row tables that are updated the way the real runner updates its own
-// (entries from first_new_block on). Running a step writes the new slots and then reads back every
-// slot that attention would read; any difference from what the sequence alone would have there is
-// a violation at that very step. Where the model keeps states, a slot of them holds the fingerprint
-// of the prefix whose state it is, and the one that a step begins from must be that of its
-// sequence. Submitting checks the contract of SchedulerOutput, and that no block, row or state is
-// reused while a step in flight may touch it.
+// FakeRunner: stands in for ModelRunner and the device. Its KV cache keeps a fingerprint per slot.
+// The cache is reached only through row tables that are updated the way the real runner updates its
+// own (entries from first_new_block on). Running a step writes the new slots and then reads back
+// every slot that attention would read. Any difference from what the sequence would have there by
+// itself is a violation at that very step. Where the model keeps states, a slot of them holds the
+// fingerprint of the prefix whose state it is, and the one that a step begins from must be that of
+// its sequence. Submitting checks the contract of SchedulerOutput, and that no block, row or state
+// is reused while a step in flight may touch it.
 #pragma once
 
 #include <cstdint>

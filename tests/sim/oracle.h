@@ -1,6 +1,7 @@
 // The simulated model: the next token is a function of the prefix (and of which continuation asks),
 // and the KV of a position is a fingerprint of the prefix that ends there. ExpectedStream is what a
-// continuation must produce when it runs alone, computed without scheduler, blocks or cache.
+// continuation must produce when it runs by itself. It is computed without scheduler, blocks or
+// cache.
 #pragma once
 
 #include <cstdint>

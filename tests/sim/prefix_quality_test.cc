@@ -1,6 +1,6 @@
 // How much the prefix cache finds, which correctness tests do not see. The workload has popular
-// documents, conversations that go on, and unrelated prompts, one request after the other; what
-// could be found at best is computed from the token sequences alone.
+// documents, conversations that go on, and unrelated prompts, one request after the other. The most
+// that could be found is computed only from the token sequences.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -112,8 +112,9 @@ double MeanWait(const std::vector<Job>& jobs, const Report& report, int32_t prio
   return static_cast<double>(sum) / static_cast<double>(count);
 }
 
-// What a priority waits is what it would wait if the worse ones did not exist, and less than half a
-// step for those that are in its way already. The best one alone is half of what can be served.
+// A priority waits as long as it would wait if the worse ones did not exist, plus less than half a
+// step for those that are in its way already. The best priority asks for half of what can be
+// served.
 TEST(ScheduleQualityTest, WorsePrioritiesDoNotDelayBetterOnes) {
   const std::vector<Job> jobs = MixedJobs();
   const Report all = RunJobs(jobs, /*num_blocks=*/300);
@@ -243,7 +244,7 @@ TEST(ScheduleQualityTest, TheStalledMakesWayFirst) {
   EXPECT_EQ(report.jobs[2].num_preemptions, 0);
 }
 
-// Prompts that do not fit into one step: only so many have a row.
+// When prompts do not fit into one step, only some of them have a row.
 TEST(ScheduleQualityTest, OnlySoManyPromptsAreInProgress) {
   SchedulerHarness h(Config(), SmallBlocks(/*num_blocks=*/1'000));
   for (RequestId id = 1; id <= 8; ++id) h.Add(id, /*num_prompt_tokens=*/100, /*max_tokens=*/2);

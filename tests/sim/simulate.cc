@@ -1,7 +1,7 @@
 // simulate: runs the simulator over many seeds and stops at the first violation, which it prints
 // with the command that repeats it.
 //   --seed=S    first seed (default 1)        --seeds=N   how many, at most (default 1000)
-//   --rounds=N  with arrivals, per seed (400) --steps=N   no further seed after so many steps
+//   --rounds=N  with arrivals, per seed (400) --steps=N   no further seed after N steps
 //   --floors    fail as well when the run has met too little of what may happen
 // Exit codes: 0 nothing found, 1 a violation or a floor missed, 64 bad arguments, 134 a CHECK, a
 // crash or a hang.

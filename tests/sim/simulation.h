@@ -1,7 +1,8 @@
 // Simulation: the production Scheduler and BlockManager against FakeRunner, one thread, everything
 // from one seed. Every step it checks the scheduler's own invariants, the contract of its output,
-// each slot that is read, what the window leaves, that the best-ranked sequence gets on, that flows
-// share by their weights, and each event against the stream that the sequence would produce alone.
+// each slot that is read, what the window leaves, that the best-ranked sequence gets on, and that
+// flows share by their weights. It also checks each event against the stream that the sequence
+// would produce by itself.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ class Simulation {
   std::string Describe() const;  // the scenario, for the report of a violation
 
  private:
-  // What the outside knows of one continuation.
+  // The facts about one continuation that are known outside the scheduler.
   struct Tracked {
     std::shared_ptr<const Request> request;
     ExpectedStream expected;

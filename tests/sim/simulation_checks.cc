@@ -1,4 +1,4 @@
-// What must come of it: verdicts on requests, the scheduler's output, its events, its counts.
+// The checks of a simulation: verdicts on requests, the scheduler's output, its events, its counts.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -18,7 +18,7 @@ void Simulation::Fail(const std::string& what) {
   if (!violation_.has_value()) violation_ = absl::StrCat("round ", now_, ": ", what);
 }
 
-// Never fits, the queue is full, or accepted: computed from the limits alone.
+// Never fits, the queue is full, or accepted: computed only from the limits.
 void Simulation::CheckVerdict(const Request& request, const absl::Status& status,
                               const SchedulerStats& before, const QueueLoad& held) {
   const SchedulerConfig& config = scenario_.scheduler;
@@ -29,7 +29,7 @@ void Simulation::CheckVerdict(const Request& request, const absl::Status& status
   const int64_t max_blocks =
       MostBlocks(scenario_.blocks, max_num_tokens, config.max_num_batched_tokens);
   const uint64_t flow = request.flow.id;
-  // Of a queue of `most`, someone who has `held` may take `num` more when `all` are taken.
+  // A client that has `held` of a queue of `most` may take `num` more when `all` are taken.
   const auto leaves_enough = [](int64_t held, int64_t all, int64_t num, int64_t most) {
     return held + num <= 3 * (most - all - num);
   };
@@ -153,8 +153,9 @@ void Simulation::CheckWindows(const ScheduledSequence& scheduled, const Tracked&
   }
 }
 
-// Who ran as the best-ranked of all runs on in every step while it is that, or in the next one when
-// blocks are still on their way back. Between flows ranks change from step to step.
+// A sequence that ran as the best-ranked one runs in every step while it is the best-ranked, or in
+// the next step when blocks are still on their way back. Between flows ranks change from step to
+// step.
 void Simulation::CheckBestGetsOn(const SchedulerOutput& output) {
   if (scenario_.requests.num_flows > 1) return;
   const SequenceKey* best = nullptr;

@@ -49,7 +49,7 @@ Scenario RandomScenario(Random* random) {
   blocks.enable_prefix_caching = !random->OneIn(6);
   blocks.hash_context = "model";
   blocks.hash_bits_for_test = random->OneIn(3) ? static_cast<int>(random->Between(1, 6)) : 0;
-  // What the longest sequence may hold; half of the pools have hardly more.
+  // The blocks that the longest sequence may hold; half of the pools have hardly more.
   const int64_t longest = MostBlocks(blocks, config.max_model_len, config.max_num_batched_tokens);
   const bool tight = random->OneIn(2);
   blocks.num_blocks = longest + random->Between(0, tight ? longest / 8 : longest);

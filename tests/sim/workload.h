@@ -38,7 +38,7 @@ int64_t MostBlocks(const BlockManagerConfig& blocks, int64_t num_tokens, int64_t
 inline int32_t WeightOf(uint64_t flow) { return static_cast<int32_t>(flow % 5 + 1); }
 
 struct RequestMix {
-  int64_t priority_period = 5;  // one of so many requests has a priority of its own
+  int64_t priority_period = 5;  // one of this many requests has a priority of its own
   bool short_prompts = false;   // and long answers: then pools run short while they grow
   uint64_t num_flows = 1;       // 1: flow 0; else also many that come once
 };
@@ -48,11 +48,11 @@ struct Scenario {
   BlockManagerConfig blocks;
   int64_t lookahead = 0;
   int64_t max_delay = 0;       // rounds until the device has completed a step, at most
-  int64_t arrival_period = 1;  // a request arrives in one of so many rounds
+  int64_t arrival_period = 1;  // a request arrives in one of this many rounds
   RequestMix requests;
-  // Cancels and stalls; they can hide a livelock by removing who is stuck.
+  // Cancels and stalls; they can hide a livelock, because they remove the sequence that is stuck.
   bool disturbed = true;
-  int64_t failure_period = 0;  // a device error happens in one of so many rounds; 0: never
+  int64_t failure_period = 0;  // one of this many rounds has a device error; 0: none has
 };
 
 // Pools are tight: from just enough for the longest sequence to twice that.

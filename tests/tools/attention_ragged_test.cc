@@ -1,5 +1,5 @@
-// Attention to a step's own keys and values where a gemm left them, alone and merged with attention
-// to what was cached before, on every path.
+// Attention to a step's own keys and values where a gemm left them, by itself and merged with
+// attention to what was cached before, on every path.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -93,7 +93,7 @@ class AttentionRaggedTest : public AttentionReferenceTest {
     batch.v_scales.assign(batch.v_scales.size(), 1.0f);
     const auto plan = MakePlan(batch, /*has_prefixes=*/true);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    // What is merged is rounded before, and may be larger than what it becomes.
+    // The parts are rounded before they are merged, and may be larger than the result.
     const double of_parts = 4 * OutputRounding(batch.geometry.query_dtype);
     ExpectMatchesReference(batch, Run(batch, **plan), Tolerance(batch.geometry) + of_parts);
   }

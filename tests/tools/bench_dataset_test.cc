@@ -351,7 +351,7 @@ TEST(TurnReportTest, CountsByTurn) {
   EXPECT_EQ(ToText(MakeTurnReports({records[0]}, {})), "");
 }
 
-// What the command line comes to; the error that it ends with, or nothing.
+// Reads the command line into `flags`. Returns the error that it ends with, or nothing.
 std::string Parse(const std::vector<std::string>& arguments, ServeFlags* flags) {
   CLI::App app;
   CLI::App* command = app.add_subcommand("serve");

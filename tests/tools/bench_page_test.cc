@@ -1,5 +1,5 @@
-// What pages of results are made of: a report's data, what of several runs is the best, and that
-// nothing of a file becomes markup. What the page's scripts make of it is in report_page_test.py.
+// The parts of the pages of results: a report's data, which of several runs is the best, and that
+// no text of a file becomes markup. report_page_test.py tests what the page's scripts make of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(ResultPageTest, NothingOfATextIsMarkup) {
                               "&#39;&#38;\uFFFD\uFFFD\uFFFD\uFFFD\\u202e</title>"));
   for (const char* outside : {"https:", "src=\"", "@import"})
     EXPECT_THAT(page, Not(HasSubstr(outside)));
-  // What the script reads is the data, but for what is no text.
+  // The script reads exactly the data, except the bytes that are no text.
   const std::string begin = "id=\"data\">";
   const size_t at = page.find(begin) + begin.size();
   const Json data = Json::parse(page.substr(at, page.find("</script>", at) - at));
@@ -116,7 +116,7 @@ TEST(ReportDataTest, TheBestIsMarkedWhereCompareCallsItClear) {
   // Which of the first two is the best is chance, though both are better than the third.
   EXPECT_EQ(best({a, close}), -1);
   EXPECT_EQ(best({a, close, slow}), -1);
-  // Of numbers without requests `compare` can tell nothing.
+  // `compare` can tell nothing about numbers without requests.
   Json bare = run(0.060);
   bare.erase("ttfts");
   EXPECT_EQ(best({a, Read("bare", bare)}), -1);

@@ -1,4 +1,4 @@
-// What quire-bench quality asks, when an answer is right, and how two runs are compared.
+// The questions of quire-bench quality, when an answer is right, and how two runs are compared.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// What quire-bench makes of its runs: reports of whole and interrupted ones, which cases fit, and
-// files that are written whole or not at all.
+// The results that quire-bench makes of its runs: reports of whole and interrupted ones, which
+// cases fit, and files that are written whole or not at all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

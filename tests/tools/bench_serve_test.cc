@@ -1,4 +1,4 @@
-// What quire-bench serve asks for and what it makes of it: arrivals, datasets, reports of whole and
+// The requests of quire-bench serve and its reports: arrivals, datasets, reports of whole and
 // interrupted runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-// Due at 0, sent so much later, with a token every 10 ms.
+// Due at 0, sent `sent_ms` later, with a token every 10 ms.
 RequestRecord Record(double sent_ms, int num_tokens) {
   RequestRecord record;
   record.outcome = Outcome::kCompleted;

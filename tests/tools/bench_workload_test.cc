@@ -1,4 +1,4 @@
-// What quire-bench asks for: workloads by seed, sampling flags, and the warning about cached
+// The requests of quire-bench: workloads by seed, sampling flags, and the warning about cached
 // prompts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

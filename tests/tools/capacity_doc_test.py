@@ -15,7 +15,7 @@ SERVER = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu")) / "
 DOCUMENT = ROOT / "docs/capacity.md"
 BEGIN, END = "<!-- table of --plan -->\n", "<!-- end of the table of --plan -->\n"
 NUM_TOKENS = 8192
-# Of cards with 24 and 48 GB, an H100 and an H200, as much as is to be planned with.
+# The memory to plan with on cards with 24 and 48 GB, an H100 and an H200.
 MEMORY = ("22GiB", "44GiB", "79GiB", "139.8GiB")
 
 

@@ -34,7 +34,8 @@ class Program : public ::testing::Test {
     DescribeProgram(app_, text_);
   }
 
-  // What the program prints on standard error; its exit code, -1 when a command is to run.
+  // Returns what the program prints on standard error, and expects its exit code: -1 when a command
+  // is to run.
   std::string Parse(const std::vector<std::string>& args, int expected_code) {
     ::testing::internal::CaptureStderr();
     ::testing::internal::CaptureStdout();

@@ -1,4 +1,4 @@
-// What the client program decides without a server: addresses, contradicting flags, chat input,
+// The decisions of the client program without a server: addresses, contradicting flags, chat input,
 // history, saved conversations, what it says about failures, and how it prints.
 
 #include <sys/stat.h>

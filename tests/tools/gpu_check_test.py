@@ -14,7 +14,7 @@ KEYS = {"llama8b_bs1_tok_s", "llama8b_bs64_tok_s", "llama8b_offline_1000_1000_to
         "qwen06b_bs1_tok_s", "qwen06b_256req_tok_s", "decode_attn_read_ratio", "decode_attn_skew_ratio",
         "prefill_attn_tflops", "gpu_idle_share", "start_06b_s", "start_8b_s", "read_ceiling_tb_s"}
 
-# What each command writes to --json, as quire-bench lays it out: one member a line.
+# The results that each command writes to --json, as quire-bench lays them out: one member a line.
 RESULTS = {
     "kernels": {"attention": [{"tb_s": 9},
                               {"op": "native", "shape": "decode 64 x 1024", "us": 80.0, "tb_s": 3.3},

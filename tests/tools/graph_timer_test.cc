@@ -50,8 +50,8 @@ class GraphTimerTest : public testing::Test {
 
 TEST_F(GraphTimerTest, CallsGoThroughColdMemoryTwice) {
   const int64_t bytes = timer_->cold_bytes() / 3;
-  // One alone, which says how many there is time for. Four such buffers are cold_bytes(), as a
-  // third is rounded down; eight calls are ten in whole rounds of the five there are.
+  // The first call, by itself, says how many there is time for. Four such buffers are cold_bytes(),
+  // as a third is rounded down. Eight calls are ten in whole rounds of the five buffers.
   EXPECT_THAT(CallsOf(bytes, 5, std::chrono::milliseconds(0)),
               ElementsAre(0, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4));
 }

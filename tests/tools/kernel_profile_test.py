@@ -55,7 +55,7 @@ class KernelProfileTest(unittest.TestCase):
         return rows[0]
 
     def test_a_kernel_adds_what_comes_after_the_end_of_all_before_it(self):
-        # Of the two that overlap the second ends 30 us after the first.
+        # The second of the two kernels that overlap ends 30 us after the first.
         self.write(WAITING, WAITING, WAITING)
         text, profile = self.profile()
         self.assertEqual(profile["num_steps"], 2, "the last may have been cut off")

@@ -59,7 +59,7 @@ class ModelFolderDocTest(unittest.TestCase):
     def check_all_are_told(self, written):
         for file, keys in written.items():
             told = set().union(*(keys | set(A_KEY.findall(what)) for name, keys, what in rows() if name == file))
-            # What old versions wrote of generation into config.json is told once.
+            # The settings of generation that old versions wrote into config.json are told once.
             told |= set().union(*(keys for name, keys, _ in rows() if name == "generation_config.json"))
             self.assertEqual(sorted(set(keys) - told), [], f"docs/model-folder.md does not tell of these keys of {file}")
 

@@ -15,7 +15,7 @@ namespace quire::bench {
 
 namespace {
 
-// Of a flag that neither `command` nor the server takes.
+// The error for a flag that neither `command` nor the server takes.
 absl::Status UnknownFlag(const CLI::App& command, const std::string& flag) {
   std::vector<std::string> known;
   for (const CLI::Option* option : command.get_options()) {

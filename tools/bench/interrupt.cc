@@ -18,7 +18,7 @@ namespace quire::bench {
 
 namespace {
 
-// Of the process, as its signals are.
+// The process has one State, as its signals belong to the whole process.
 struct State {
   std::atomic<bool> measuring = false;
   std::atomic<bool> interrupted = false;

@@ -1,6 +1,6 @@
-// quire-bench: measures a running server (serve, sweep) and its answers (quality), compares what
-// was measured (compare, report); measures the engine alone (throughput, latency, timeline), its
-// operations (kernels) and a start (startup).
+// quire-bench: measures a running server (serve, sweep) and its answers (quality), and compares
+// what was measured (compare, report). It measures the engine by itself (throughput, latency,
+// timeline), its operations (kernels) and a start (startup).
 
 #include <cstdio>
 #include <string>

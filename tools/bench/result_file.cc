@@ -81,7 +81,8 @@ absl::Status ResultFile::Error(int error_number) const {
 
 absl::Status ResultFile::Write(const std::string& text) {
   const std::string& target = part_path_.empty() ? path_ : part_path_;
-  // What is written directly may have other contents, as the text of this run on standard output.
+  // A file that is written directly may have other contents, such as this run's text on standard
+  // output.
   const int begin = part_path_.empty() ? O_APPEND : O_TRUNC;
   const UniqueFd fd(open(target.c_str(), O_WRONLY | O_CLOEXEC | begin));
   if (!fd.valid()) return Error(errno);

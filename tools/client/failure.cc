@@ -16,7 +16,8 @@ namespace {
 
 constexpr char kOtherAddress[] = "give another address with --target or QUIRE_TARGET";
 
-// Of an address of https://. gRPC's log knows the reason, and the status at times.
+// Describes a failure at an address of https://. gRPC's log knows the reason, and at times the
+// status does.
 std::string DescribeTlsFailure(const std::string& message, const std::string& target) {
   using absl::StrContains;
   const std::string reasons = absl::StrCat(message, "; ", KeptGrpcErrors());

@@ -57,7 +57,7 @@ int Generate(const GenerateFlags& flags) {
   const InterruptGuard guard([&] { call.Cancel(); });
   const StreamResult result = RunStream(client, call, request, /*print=*/!flags.json);
   if (guard.interrupted()) {
-    // What was printed has its line break already; else the terminal's "^C" needs one.
+    // Printed text has its line break already; without text, the terminal's "^C" needs one.
     if (flags.json || result.first_text_ms < 0) std::fprintf(stderr, "\n");
     return kInterrupted;
   }

@@ -54,7 +54,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(bool tls) {
   return grpc::SslCredentials(options);
 }
 
-// What adds the key of the environment, if there is one.
+// Makes the interceptors that add the key of the environment, if there is one.
 std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> KeySenders() {
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> senders;
   const std::string key = Key();

@@ -5,8 +5,8 @@ import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What no test needs to be known to read: documents are for people, and for lints, which read everything; a header
-# that nothing is built of yet is new, and then what includes it has changed, too.
+# No test needs to be known as a reader of these files. Documents are for people, and for lints, which read everything.
+# A header that nothing is built of yet is new, and then a file that includes it has changed, too.
 HARMLESS = (".md", ".png", ".svg", ".h")
 
 

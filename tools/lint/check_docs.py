@@ -16,12 +16,12 @@ answer_help(__doc__)
 import re
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
-# Flags of others, which migration.md is about; what the past was called.
+# Flags of other programs, which migration.md is about, and names that the past used.
 FLAGS_OF_OTHERS = {"docs/migration.md"}
 OF_OTHERS = {"tests/entrypoints/openai"}  # vLLM's
 WORDS_OF_OTHERS = {"CamelCase", "MemoryMax", "convert_hf_to_gguf.py", "foo.cc"}
 PAST = ("CHANGELOG.md", "docs/lab/")
-# Of programs that documents call beside ours: git, cmake, docker, kubectl, curl and the like.
+# Flags of other programs that documents call: git, cmake, docker, kubectl, curl and the like.
 FOREIGN_FLAGS = set("""--accelerate --amend --build --build-arg --cap-drop --cap-add --command --container --cpus
     --create-namespace --data --detach --enable-feature --env --file --force --fork --from --from-file --gpus --header --host-port
     --image --install --kind --label --link --master --mount --name --namespace --net --network --no-verify --output

@@ -24,8 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLEAN = [
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "configs/*.md", "docs/*.md", "engine/*README.md",
     "kernels/*README.md", "kvcache/README.md", "proto/README.md", "scheduler/README.md", "server/*README.md", "tests/*README.md",
-    "tools/*README.md", ":(glob)engine/**/*.h", ":(glob)kernels/**/*.h", ":(glob)kernels/**/*.cuh", ":(glob)kernels/**/*.cc",
-    ":(glob)kernels/**/*.cu", ":(glob)kvcache/*.h", ":(glob)scheduler/*.h", ":(glob)server/**/*.h", ":(glob)tools/**/*.h"]
+    "tools/*README.md", *(f":(glob){folder}/**/*.{kind}" for folder in ("engine", "kernels", "kvcache", "scheduler", "server", "tests", "tools")
+                          for kind in ("h", "cuh", "cc", "cu")), ":(glob)tests/**/*.py", ":(glob)tools/**/*.py"]
 SOURCES = (".h", ".cc", ".cu", ".cuh", ".py")
 START = r"(?:(?<=^)|(?<=[.:;!?] ))"  # of a sentence, in a paragraph of one line
 NO_QUESTION = r"(?![^.!?]*\?)"

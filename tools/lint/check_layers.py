@@ -72,7 +72,7 @@ PLACES = [
     "kernels/cuda/attention/",
     "kernels/cuda/attention/trtllm/",
     "kernels/cuda/",
-    # They alone name the implementations.
+    # Only these name the implementations.
     "kernels/backend.cc",
     "kernels/memory_probe.cc",
     "kvcache/",
@@ -117,7 +117,7 @@ ONE_HOME = [
     (re.compile(r"\b(nlohmann::)?(ordered_)?[jJ]son::(parse|accept|sax_parse)\("),
      ("engine/", "server/", "tools/"), {"engine/json/parse_json.h"},
      "nlohmann's parser ends at a NUL: use engine/json/parse_json.h"),
-    # Whoever writes there waits for its reader.
+    # A thread that writes there waits for its reader.
     (re.compile(r"\bstderr\b|std::cerr|STDERR_FILENO|stderr_sink"),
      ("kvcache/", "scheduler/", "engine/", "server/"),
      {"server/observe/log/log_setup.cc", "server/observe/log/log_writer.cc", "server/start/progress_printer.cc",

@@ -40,7 +40,7 @@ int64_t NumKeyRows(const GqaConfig& layer) {
 }
 int64_t NumValueRows(const GqaConfig& layer) { return layer.value_is_key ? 0 : NumKeyRows(layer); }
 
-// What `fill` writes.
+// Uploads the values that `fill` writes.
 absl::Status Upload(Device& device, Stream& stream, const Tensor& table,
                     absl::FunctionRef<void(float*)> fill) {
   ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(table.num_bytes()));

@@ -6,11 +6,11 @@
 namespace quire {
 namespace {
 
-// Whose rows of the embedding are there at once: those of a long prompt would take as much memory
-// as the inputs themselves.
+// At most this many tokens have their rows of the embedding in memory at once. The rows of a long
+// prompt would take as much memory as the inputs themselves.
 constexpr int64_t kTokensAtOnce = 1024;
 
-// Of a token, the inputs of all layers.
+// The size of one token's inputs of all layers.
 int64_t RowSize(const ModelConfig& config) {
   return static_cast<int64_t>(config.layers.size()) * config.per_layer_input.size;
 }

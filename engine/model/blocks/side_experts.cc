@@ -7,7 +7,7 @@ namespace quire {
 
 void PlanWeights(const ModelConfig& config, SideExpertsWeights* weights, ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size;
-  // What the router reads is also divided by the root of its size.
+  // The router's input is also divided by the root of its size.
   const float scale = 1 / std::sqrt(static_cast<float>(hidden));
   planner.Parameter(&weights->router_norm, "router.scale", hidden, scale, {}, scale);
   planner.Norm(&weights->expert_norm, "pre_feedforward_layernorm_2", hidden);

@@ -100,7 +100,7 @@ bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer, bool h
   return false;
 }
 
-// What all gated delta nets of a model are.
+// Reads the shape that all gated delta nets of a model have.
 GatedDeltaShape ReadGatedDelta(JsonReader& config) {
   GatedDeltaShape shape;
   const auto read = [&config](absl::string_view key, int64_t least, int64_t most, int64_t absent) {
@@ -136,7 +136,7 @@ void RefuseOtherGates(JsonReader& config) {
   }
 }
 
-// Of what the layers keep of a sequence.
+// Reads the type of the recurrent states that the layers keep for a sequence.
 DType ReadStateDType(JsonReader& config) {
   const std::string name = config.String("mamba_ssm_dtype").value_or("float32");
   if (name == "bfloat16") return DType::kBF16;
@@ -147,8 +147,8 @@ DType ReadStateDType(JsonReader& config) {
   return DType::kF32;
 }
 
-// Which layers are gated delta nets: those that layer_types names linear_attention, or all but
-// every full_attention_interval-th.
+// Reads which layers are gated delta nets: those that layer_types names linear_attention or,
+// without layer_types, all layers except every full_attention_interval-th.
 void ReadGatedDeltaLayers(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   RefuseOtherGates(config);
   const GatedDeltaShape shape = ReadGatedDelta(config);
@@ -235,7 +235,7 @@ void ReadSharedMlpLayers(JsonReader& config, ModelConfig* model) {
   for (LayerConfig& layer : model->layers) layer.gqa.rope = -1;
 }
 
-// What the layers' attention is.
+// Reads the attention of all layers.
 void ReadAttention(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   if (family.full_attention_interval > 0) return ReadGatedDeltaLayers(config, family, model);
   if (family.shared_mlp) return ReadSharedMlpLayers(config, model);

@@ -100,7 +100,8 @@ bool AttendsBothWays(JsonReader& config) {
   return config.Bool(kKey).value_or(false);
 }
 
-// What reads text in both directions, or reads another text beside it, does not write any.
+// Refuses models that read text in both directions, or another text beside it: they do not write
+// text.
 void RefuseOtherAttention(JsonReader& config) {
   if (AttendsBothWays(config) || !config.Bool("is_causal").value_or(true)) {
     config.FailUnsupported(
@@ -220,7 +221,7 @@ void ReadTokens(TextReader& text, const ModelFamily& family, ModelConfig* model)
   for (int64_t id : eos.IntOrIntList("eos_token_id", 0, max_id)) {
     model->eos_token_ids.push_back(static_cast<TokenId>(id));
   }
-  // The family's own tokens are of a vocabulary that may be larger than this one.
+  // The family's own tokens belong to a vocabulary that may be larger than this one.
   const auto is_there = [max_id](std::optional<TokenId> id) { return id && *id <= max_id; };
   for (const std::optional<TokenId> id : family.eos_token_ids) {
     if (!eos.Has("eos_token_id") && is_there(id)) model->eos_token_ids.push_back(*id);

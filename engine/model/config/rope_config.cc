@@ -138,7 +138,7 @@ void SetRotaryDim(JsonReader& config, const ModelFamily& family, int32_t head_di
   }
 }
 
-// Of a family that has it in any type of rope.
+// Reads the scale of queries, for a family that has one with any type of rope.
 void ReadQueryScale(JsonReader& parameters, RopeConfig* rope) {
   rope->query_scale_beta = parameters.Double("llama_4_scaling_beta", 0, kMaxFactor).value_or(0);
   rope->original_max_position_embeddings =
@@ -146,7 +146,7 @@ void ReadQueryScale(JsonReader& parameters, RopeConfig* rope) {
           .value_or(rope->original_max_position_embeddings);
 }
 
-// What Ministral 3's class has where the file has no rope_parameters.
+// Sets the values of Ministral 3's class, for a file that has no rope_parameters.
 void SetDefaultQueryScale(RopeConfig* rope) {
   rope->type = RopeType::kYarn;
   rope->factor = 16;
@@ -155,7 +155,7 @@ void SetDefaultQueryScale(RopeConfig* rope) {
   rope->query_scale_beta = 0.1;
 }
 
-// What gpt-oss's class has where the file has no rope_parameters.
+// Sets the values of gpt-oss's class, for a file that has no rope_parameters.
 void SetDefaultStretch(RopeConfig* rope) {
   rope->type = RopeType::kYarn;
   rope->factor = 32;
@@ -212,7 +212,8 @@ LayerTypeRopes ReadLayerTypeRopes(JsonReader& config, const ModelFamily& family,
   return ropes;
 }
 
-// Of the first layer of attention that has no window, else of the largest heads.
+// The head size of the first attention layer without a window. If every layer has a window, the
+// largest head size.
 int32_t FirstHeadDim(const ModelConfig& model) {
   for (const LayerConfig& layer : model.layers) {
     if (layer.attention == AttentionKind::kGqa && layer.gqa.sliding_window == 0) {

@@ -158,7 +158,7 @@ CompressedArgs ReadCompressedArgs(JsonReader config) {
   return args;
 }
 
-// What the package would choose for arguments without a format.
+// The format that the package would choose for arguments without a format.
 absl::string_view InferFormat(const CompressedArgs& weights, bool has_activations) {
   if (weights.is_float && weights.bits == 4) {
     return weights.group_size == 32 ? "mxfp4-pack-quantized" : "nvfp4-pack-quantized";
@@ -262,7 +262,7 @@ constexpr absl::string_view kFormatNames[] = {
 // The scheme of a group; nothing where its weights stay as they are.
 std::optional<WeightScheme> ReadGroup(JsonReader group, const std::string& outer_format) {
   std::optional<JsonReader> weights = group.Object("weights");
-  if (!weights) return std::nullopt;  // of attention alone
+  if (!weights) return std::nullopt;  // this group is only for attention
   std::optional<JsonReader> activations = group.Object("input_activations");
   if (group.Find("output_activations") != nullptr) {
     group.FailUnsupported("output_activations are not supported");

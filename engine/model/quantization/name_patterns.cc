@@ -17,14 +17,15 @@ namespace {
 
 constexpr size_t kMaxPatternBytes = 2000;
 constexpr uint32_t kMaxNesting = 50;
-// Of an expression within an expression: look-aheads.
+// A match recurses for an expression within an expression, such as a look-ahead.
 constexpr uint32_t kMaxRecursions = 1000;
 constexpr uint32_t kMaxHeap_kib = 1024;
 // Room for the states that a match may be in at once: about a third of them.
 constexpr size_t kWorkspaceInts = 3000;
 
 constexpr absl::string_view kExpressionPrefix = "re:";
-// What makes text an expression, but for the dot, which names have anyway.
+// Text with one of these characters is an expression. The dot is not one of them, because names
+// have dots anyway.
 constexpr absl::string_view kExpressionChars = "*+?[](){}|^$\\";
 
 bool HasAny(absl::string_view text, absl::string_view chars) {

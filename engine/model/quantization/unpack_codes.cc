@@ -32,21 +32,22 @@ const std::array<float, 256>& E4M3Values() {
   return kValues;
 }
 
-// e4m3 has no infinity; its NaN is all ones but for the sign. The place of the first, or `size`.
+// e4m3 has no infinity. In its NaN all bits are 1 except the sign. Returns the place of the first
+// NaN, or `size`.
 int64_t FindE4M3Nan(const uint8_t* codes, int64_t size) {
   constexpr uint64_t kMagnitudes = 0x7f7f7f7f7f7f7f7fu;
   int64_t i = 0;
   for (; i + 8 <= size; i += 8) {
     uint64_t word;
     std::memcpy(&word, codes + i, 8);
-    // 0x7f + 1 alone reaches the uppermost bit.
+    // Only 0x7f + 1 reaches the uppermost bit.
     if ((((word & kMagnitudes) + 0x0101010101010101u) & ~kMagnitudes) != 0) break;
   }
   while (i < size && (codes[i] & 0x7f) != 0x7f) ++i;
   return i;
 }
 
-// What the unpacking of every packing is given.
+// The arguments that the unpacking of every packing takes.
 struct CodeSource {
   const WeightScheme& scheme;
   const uint8_t* data;  // of the first stored row

@@ -40,7 +40,7 @@ struct NamedFormat {
   WeightScheme scheme;
 };
 
-// Bits, groups, zero points and activations are set by whoever reads the configuration, where the
+// The code that reads the configuration sets bits, groups, zero points and activations, where the
 // format leaves them open.
 constexpr NamedFormat kFormats[] = {
     {"pack-quantized",
@@ -199,7 +199,8 @@ Shapes ZeroPointShapes(const WeightScheme& scheme, const ModuleShape& shape) {
   return {{grid.rows, grid.columns}};
 }
 
-// Of a symmetric weight, which some writers have, too: GPTQ's all the same, and packed or not.
+// Some writers store the zero points of a symmetric weight, too. GPTQ's writers do; those of packed
+// rows may store them packed or not.
 template <typename Add>
 void AddNeedlessZeroPoints(const WeightScheme& scheme, const ModuleShape& shape, Add add) {
   const PackingRow& row = RowOf(scheme.packing);

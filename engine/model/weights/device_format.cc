@@ -20,7 +20,7 @@ ScaleValue ScaleOf(const WeightScheme& scheme) {
   if (scheme.scale_type == ScaleType::kE8M0 && scheme.global_scale == GlobalScale::kNone) {
     return ScaleValue::kPowerOfTwo;
   }
-  // What is divided by a number is not what is multiplied by its inverse.
+  // Division by a number does not give the same result as multiplication by its inverse.
   const bool is_factor = scheme.global_scale == GlobalScale::kFactor;
   return scheme.scale_type == ScaleType::kE4M3 && is_factor ? ScaleValue::kFloat8
                                                             : ScaleValue::kFloat32;

@@ -39,7 +39,7 @@ bool QuantizeToFloat8(const WeightFormat& format, const float* rows, int64_t num
       const uint32_t max = MaxMagnitude(rows + first, size);
       if (max >= kInfinity) return false;
       const float wanted = std::bit_cast<float>(max) / kMaxFloat8;
-      // Of numbers so small that a scale has few bits left, all become 0.
+      // Numbers so small that a scale has few bits left all become 0.
       const float scale = std::isnormal(wanted) ? wanted : 1.0f;
       out->scales[row * num_groups + g] = scale;
       for (int64_t i = first; i < first + size; ++i) {

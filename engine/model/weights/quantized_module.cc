@@ -14,7 +14,7 @@
 namespace quire {
 namespace {
 
-// Of one read, where a part of the values is read at a time.
+// The bytes of one read, where a part of the values is read at a time.
 constexpr int64_t kReadBytes = 2 << 20;
 
 const Checkpoint::Entry* EntryOf(const ModuleTensors& tensors, Plane plane) {

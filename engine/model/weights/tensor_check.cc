@@ -176,7 +176,8 @@ class Surplus {
                        [&](const std::string& prefix) { return absl::StartsWith(name, prefix); });
   }
 
-  // Of a module that has none in the model. Quantizers of before 2024 wrote zeros for all.
+  // Whether this is a bias of a module that has no bias in the model. Quantizers from before 2024
+  // wrote zeros as the bias of every module.
   bool IsBias(absl::string_view name, const SafetensorsTensor& tensor) const {
     if (!absl::ConsumeSuffix(&name, ".bias") || !tensor.dtype) return false;
     const auto it = num_rows_.find(name);

@@ -19,8 +19,9 @@
 namespace quire {
 namespace {
 
-// Of one read, and of a reader's two pieces of staging memory: large enough to keep a disk and the
-// bus busy, small enough that pinning it for all readers takes no time that counts.
+// The bytes of one read, and of each of a reader's two pieces of staging memory. They are enough to
+// keep a disk and the bus busy, and so few that pinning them for all readers takes no time that
+// counts.
 constexpr int64_t kChunkBytes = 2 << 20;
 // Chunks begin at multiples of this many rows, so that backends whose layout interleaves rows
 // convert whole tiles.
@@ -229,7 +230,7 @@ int64_t WeightChunk::RowsAtOnce() const {
   return RoundUp(CeilDiv(kChunkBytes, row_bytes), kChunkRowMultiple);
 }
 
-// Of the rows as they are in the file or as they become, whichever is more.
+// The bytes of the rows as they are in the file or as they become, whichever is more.
 int64_t WeightChunk::StagingBytes() const {
   if (weight.format.quantized()) return 0;
   if (module || IsRearranged()) return RowsAtOnce() * weight.in_features * int64_t{sizeof(float)};

@@ -26,8 +26,8 @@ namespace quire {
 namespace {
 
 constexpr size_t kNumberBytes = 8;
-// Whoever asks for what is past gets at most so many batches with one answer, so that the others
-// need not wait long; who needs more asks again.
+// A client that asks for past batches gets at most this many with one answer, so that the others
+// need not wait long. A client that needs more asks again.
 constexpr uint64_t kMaxReplay = 100'000;
 
 // Eight bytes, most significant first.

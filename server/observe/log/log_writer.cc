@@ -147,8 +147,8 @@ std::string LogWriter::NextPiece() {
   return piece;
 }
 
-// False: this is being destroyed. Whoever else writes to the same pipe may take the room that was
-// seen here; then write waits, which holds up this thread alone.
+// Returns false when this is being destroyed. Another writer to the same pipe may take the room
+// that was seen here. Then write waits, which holds up only this thread.
 bool LogWriter::WaitForRoom() {
   std::array<pollfd, 2> fds = {{{fd_, POLLOUT, 0}, {stop_fd_, POLLIN, 0}}};
   while (poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) {

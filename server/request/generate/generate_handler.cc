@@ -152,7 +152,7 @@ absl::Status GenerateHandler::Submit(Batch& batch) {
   return absl::OkStatus();
 }
 
-// What is known to become too large is not begun.
+// Refuses a batch whose answer is known to become too large, before it begins.
 absl::Status GenerateHandler::CheckPromptLogprobs(const Batch& batch) {
   // Its id and value, at least.
   constexpr size_t kLogprobBytes = 8;

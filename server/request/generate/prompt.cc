@@ -26,7 +26,7 @@ absl::StatusOr<Result> Blaming(absl::string_view field, absl::StatusOr<Result> r
   return InField(field, result.status());
 }
 
-// What the template sees, in `input`.
+// Fills `input` with the values that the template sees.
 absl::Status FillValues(const ChatPrompt& chat, const FieldNames& names, RenderInput* input) {
   JsonBudget budget = {input->fuel};
   ASSIGN_OR_RETURN(input->messages, Blaming(names.messages, ToListValue(chat.messages, &budget)));

@@ -87,7 +87,7 @@ absl::Status WorkPool::Queue::Push(uint64_t id, Work* work) {
 }
 
 bool WorkPool::Queue::Fits(const Work& work) const {
-  if (waiting_.empty()) return true;  // alone, any work may wait
+  if (waiting_.empty()) return true;  // when no other work waits, any work may
   if (waiting_.size() >= max_work_ || num_bytes_ + work.num_bytes > max_bytes_) return false;
   const auto load = loads_.find(AccountOf(work));
   if (AccountOf(work) == nullptr || load == loads_.end()) return true;
@@ -125,7 +125,7 @@ std::optional<WorkPool::Work> WorkPool::Queue::Pop() {
 
 void WorkPool::Queue::Done(size_t num_bytes) {
   if (!IsLarge(num_bytes)) return;
-  // What it took goes back to the system before the next one begins.
+  // The memory that this work took goes back to the system before the next large work begins.
   malloc_trim(0);
   absl::MutexLock lock(&mutex_);
   is_large_under_way_ = false;

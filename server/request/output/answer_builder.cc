@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// What is known of one continuation and what of it has not been sent.
+// The state of one continuation, and the part of it that has not been sent.
 struct AnswerBuilder::Continuation {
   Continuation(const std::shared_ptr<const Tokenizer>& tokenizer, const OutputOptions& options,
                const StopMatcher& stops)

@@ -14,8 +14,9 @@ namespace quire {
 
 namespace {
 
-// What is taken from one stream before the others get their turn, and what responses may hold while
-// their client does not read: in tokens, of which one with logprobs is as good as many.
+// The most that is taken from one stream before the others get their turn, and the most that
+// responses may hold while their client does not read. Both count tokens; a token with logprobs
+// counts as several.
 constexpr int64_t kMostAtOnce = 512;
 constexpr int64_t kLogprobCost = 4;
 
@@ -162,7 +163,7 @@ void OutputPump::Process(Entry* entry) {
   }
   RunningRequest& request = entry->request;
   if (!forced_end.ok() && request.writer != nullptr) EndEarly(entry, forced_end);
-  // What is already decoded goes out before more is read: the server holds little beside the
+  // The tokens that are decoded go out before more are read: the server holds little beside the
   // engine's queue.
   const bool may_read = request.writer == nullptr || !request.builder->HasPart();
   const bool all_read = entry->num_open == 0 || (may_read && ReadEvents(entry));

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kNumConnections = 8;
 constexpr std::chrono::milliseconds kLockInterval(100);
-// So much since the last failure makes the next one a first one.
+// After this much progress since the last failure, the next one counts as the first.
 constexpr int64_t kProgressBytes = int64_t{1} << 20;
 
 std::string EncodePath(absl::string_view path) {
@@ -198,7 +198,7 @@ bool Downloader::Next(Work* work) {
 
 bool Downloader::TakePart(Item* item, Work* work) {
   // Until the first connection has shown whether ranges are served, and if they are not, the file
-  // is that connection's alone.
+  // belongs to that connection only.
   const bool one_only = item->ranges != Ranges::kServed;
   const auto is = [](PartState state) { return [state](PartState s) { return s == state; }; };
   if (one_only && std::any_of(item->parts.begin(), item->parts.end(), is(PartState::kTaken))) {

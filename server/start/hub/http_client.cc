@@ -99,7 +99,7 @@ void SetOptions(CURL* curl, const HubRequest& request, const HubOptions& options
   curl_easy_setopt(curl, CURLOPT_NOBODY, request.head ? 1L : 0L);
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, request.follow_redirects ? 1L : 0L);
   curl_easy_setopt(curl, CURLOPT_MAXREDIRS, kMaxRedirects);
-  // What began encrypted stays so.
+  // A transfer that began encrypted stays encrypted.
   const bool encrypted = absl::StartsWith(request.url, "https:");
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, encrypted ? "https" : "http,https");

@@ -28,9 +28,9 @@ namespace {
 constexpr int64_t kMaxAnswerBytes = 32 << 20;
 constexpr absl::Duration kMaxAnswerTime = absl::Minutes(2);
 constexpr int kMaxLocalRedirects = 5;
-// A file below this many bytes is not announced alone.
+// A file of fewer bytes is not announced by itself.
 constexpr int64_t kWorthALine = 32 << 20;
-// Left free on the disk for what else writes there.
+// Left free on the disk for other programs that write there.
 constexpr int64_t kReservedBytes = int64_t{64} << 20;
 
 std::string Gigabytes(int64_t bytes) {
@@ -161,7 +161,8 @@ class Fetch {
     return absl::OkStatus();
   }
 
-  // What the snapshot lacks of the files. Without `progress` nothing is said about it.
+  // Downloads those of the files that the snapshot lacks. Without `progress` nothing is said about
+  // it.
   absl::Status DownloadFiles(const RepoInfo& info, std::vector<RepoFile> files,
                              Progress* progress) {
     files.erase(std::remove_if(files.begin(), files.end(),

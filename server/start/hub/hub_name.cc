@@ -70,7 +70,8 @@ bool IsOllamaTag(absl::string_view tag) {
   return end > 0 && end < tag.size() && (tag[end] == 'b' || tag[end] == 'm');
 }
 
-// What follows a colon names a revision nowhere; empty if it is no tag that others know.
+// Advice on the text after a colon, which names a revision nowhere. Empty if it is no tag that
+// other programs know.
 std::string AdviceOnTag(absl::string_view name, absl::string_view tag) {
   if (IsGgufTag(tag)) {
     return "GGUF files are not supported yet; pass the repository with safetensors files that "

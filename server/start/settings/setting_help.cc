@@ -1,4 +1,4 @@
-// What users read about the settings: --help and the table of docs/settings.md.
+// The texts about settings that users read: --help and the table of docs/settings.md.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"

@@ -44,7 +44,7 @@ const Setting* FindByVariable(const std::string& name) {
 }
 
 std::string UnknownVariable(const std::string& name) {
-  if (name == "QUIRE_API_KEY") {  // whoever sets it may believe that the server now wants a key
+  if (name == "QUIRE_API_KEY") {  // its user may believe that the server now needs a key
     return "the environment variable QUIRE_API_KEY is for clients; QUIRE_API_KEY_FILE names the "
            "file "
            "of the keys that a server wants";

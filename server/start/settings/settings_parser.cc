@@ -158,7 +158,7 @@ class ArgumentReader {
     return absl::OkStatus();
   }
 
-  // What follows a switch would be taken for the model.
+  // Reads a switch. A word that follows it would be taken for the model.
   absl::Status ReadSwitch(const Setting& setting, const char* text) {
     for (const char* word : {"true", "false", "1", "0"}) {
       if (next_ >= args_.size() || absl::AsciiStrToLower(args_[next_]) != word) continue;
@@ -243,7 +243,7 @@ absl::Status ApplyFile(const std::string& place, const std::string& path, Comman
   return absl::InvalidArgumentError(absl::StrCat(place, " ", path, ": ", status.message()));
 }
 
-// What single ranges cannot say.
+// Checks what the range of a single setting cannot say.
 absl::Status CheckTogether(const CommandLine& result) {
   const Settings& settings = result.settings;
   if (settings.max_num_batched_tokens != 0 &&

@@ -221,7 +221,7 @@ ChatTools ReadTools(FieldReader& fields) {
   return tools;
 }
 
-// What this server has not, and what other APIs call fields of this one.
+// Refuses fields of things that this server does not have, and other APIs' names of its fields.
 void RefuseOthers(FieldReader& fields) {
   RefuseAbsent(fields);
   for (const auto& [theirs, ours] :

@@ -40,7 +40,7 @@ void RefuseAbsent(FieldReader& fields) {
 
 namespace {
 
-// What other servers call fields of ours: without effect they would do silently without.
+// Refuses other servers' names of our fields. Without this, they would silently have no effect.
 void RefuseOtherNames(FieldReader& fields) {
   for (const auto& [theirs, ours] :
        {std::pair("repeat_penalty", "repetition_penalty"), std::pair("n_predict", "max_tokens"),

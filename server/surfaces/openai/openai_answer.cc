@@ -22,7 +22,7 @@ std::string BeginningOf(const OpenAiFormat& format) {
                       ", \"system_fingerprint\": \"quire-", kVersion, "\", \"choices\": [");
 }
 
-// Of what a prompt is known to be, as far as the client asked.
+// The members that describe the prompt, as far as the client asked for them.
 std::string PromptMembers(const OpenAiFormat& format, const Started& started) {
   std::string members;
   if (format.returns_token_ids) {
@@ -189,7 +189,8 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const Finished& finished) {
   return rest +
          Event(index,
                absl::StrCat(format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", TokenIds("")),
-               // As vLLM's: whoever asked for logprobs of a completion finds lists in every chunk.
+               // As vLLM does it: a client that asked for logprobs of a completion finds lists in
+               // every chunk.
                format_.logprobs && !format_.is_chat ? LogprobJson().ToText(false) : "null",
                choice.finish);
 }

@@ -32,7 +32,7 @@ std::string BytesJson(absl::string_view bytes) {
 
 std::string SpellId(TokenId id) { return absl::StrCat("token_id:", id); }
 
-// Of an AnswerToken or a TopToken.
+// Spells an AnswerToken or a TopToken.
 template <typename Token>
 std::string Spell(const Token& token, bool as_id) {
   return as_id ? SpellId(token.id) : SpellBytes(token.bytes);

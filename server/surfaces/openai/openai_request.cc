@@ -38,11 +38,11 @@ void FillStreaming(FieldReader& fields, OpenAiFormat* format) {
   }
 }
 
-// What vLLM tells of tokens beyond what OpenAI does.
+// Reads the fields by which vLLM tells more about tokens than OpenAI does.
 void FillTokenOutput(FieldReader& fields, const ModelFacts& model, OpenAiFormat* format,
                      Generation* asked) {
   format->returns_token_ids = fields.Bool("return_token_ids").value_or(false);
-  // Without a tokenizer that is all there is to tell one token from another.
+  // Without a tokenizer, ids are all that tells one token from another.
   format->spells_token_ids =
       fields.Bool("return_tokens_as_token_ids").value_or(false) || !model.has_tokenizer;
   asked->return_token_ids = format->returns_token_ids || format->continuous_usage;
@@ -193,7 +193,7 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
       common.prompt_logprobs = common.logprobs;
     }
   }
-  // What is asked for then is the prompt's text, which is told here.
+  // Such a request asks for the prompt's text. The prompt's ids make max_tokens 0 valid.
   if (format.echoes && common.max_tokens == 0) common.return_prompt_token_ids = true;
   if (format.echoes && common.truncate_prompt_tokens.has_value()) {
     fields.Fail("truncate_prompt_tokens", "does not go with echo");

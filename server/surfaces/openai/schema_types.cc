@@ -11,11 +11,11 @@ namespace quire {
 
 namespace {
 
-// Of references, and of schemas within each other.
+// The most references, and schemas within each other, on one way.
 constexpr int kMaxDepth = 32;
 // Schemas looked at for one function: references can make few bytes many.
 constexpr int kMaxLooks = 10'000;
-// Looking for one among so many names counts as a look.
+// A search among this many names counts as one look.
 constexpr size_t kNamesPerLook = 64;
 
 // Nothing was said of the type.
@@ -53,7 +53,8 @@ JsonTypes TypeOfValue(const JsonTree& value) {
   return kJsonObject;
 }
 
-// Both hold. Who contradicts himself has said nothing that could be used.
+// The types that both sides allow. A schema that contradicts itself has said nothing that could be
+// used.
 JsonTypes Both(JsonTypes a, JsonTypes b) {
   if (a == kUnsaid || b == kUnsaid) return a | b;
   const JsonTypes both = a & b;
@@ -80,7 +81,7 @@ class SchemaReader {
   int num_looks_ = 0;
 };
 
-// What "#/$defs/Place" names; null where it is not in the schema.
+// The schema that a reference such as "#/$defs/Place" names; null if it is not there.
 const JsonTree* SchemaReader::Referred(const JsonTree& reference) {
   if (!reference.is_text() || (reference.text != "#" && !reference.text.starts_with("#/"))) {
     return nullptr;
@@ -112,7 +113,7 @@ JsonTypes SchemaReader::TypesOfAll(const JsonTree& schemas, int depth) {
   return all;
 }
 
-// Of a schema that has no type, what its other keywords are for.
+// The type that the other keywords of a schema are for, when the schema has no type.
 JsonTypes SchemaReader::TypesByKeyword(const JsonTree& schema) {
   for (const auto& [key, type] :
        {std::pair("properties", kJsonObject), std::pair("additionalProperties", kJsonObject),

@@ -70,10 +70,12 @@ void RefuseAbsentOfResponses(FieldReader& fields) {
   }
 }
 
-// What of all that clients can ask to be told there is something to tell of.
+// Reads what the client asks to have included. Clients may list several things; Quire can include
+// only logprobs.
 void FillIncluded(FieldReader& fields, ResponsesFormat* format, Generation* asked) {
   for (const std::string& name : fields.Texts("include")) {
-    // Without tools of its own, and with reasoning in the open, it has nothing of the others.
+    // Quire has nothing for the other names: it has no tools of its own, and its reasoning is in
+    // the open.
     const bool is_known = name == kLogprobs || name == "reasoning.encrypted_content" ||
                           absl::EndsWith(name, "_call.results") ||
                           absl::EndsWith(name, "_call.outputs") ||
@@ -126,7 +128,7 @@ std::string TextJson(const FieldReader& fields, const char* key) {
   return text != nullptr ? ToJson(*text) : "null";
 }
 
-// What the request was, as an answer repeats it; the client sees which defaults held.
+// The members by which an answer repeats the request, so that the client sees which defaults held.
 std::string RequestMembers(FieldReader& fields, const ModelFacts& model, const Generation& asked,
                            const ResponsesTools& tools) {
   const JsonTree* choice = fields.Find("tool_choice");

@@ -37,7 +37,7 @@ absl::StatusOr<std::string> CountTokens(const ServingContext& context, const Htt
       "{\"object\": \"response.input_tokens\", \"input_tokens\": ", prompt.ids.size(), "}");
 }
 
-// Whoever asks for a response of before.
+// Answers clients that ask for an earlier response.
 HttpRoute StoredRoute(std::string method) {
   return {std::move(method), "/v1/responses/*", Role::kInference,
           [](const HttpCallRef& call, const HttpRequest& request) {

@@ -22,7 +22,8 @@ namespace quire {
 
 namespace {
 
-// What the SMG router unpacks: at most 50 files of 500 MB in all, from 200 MB of zip.
+// The limits of the SMG router, which unpacks at most 50 files of 500 MB in all, from 200 MB of
+// zip.
 constexpr size_t kMaxFiles = 50;
 constexpr int64_t kMaxFileBytes = int64_t{128} << 20;
 
@@ -112,7 +113,7 @@ absl::StatusOr<std::string> Zip(const std::string& folder, bool* told) {
   contents.reserve(names.size());
   for (const std::string& name : names) {
     absl::StatusOr<std::string> bytes = ReadModelFile(folder, name, kMaxFileBytes);
-    if (!bytes.ok()) {  // where a link leads is for the log alone
+    if (!bytes.ok()) {  // where a link leads is only for the log
       if (!std::exchange(*told, true)) {
         spdlog::warn("the tokenizer's files are not handed out: {}",
                      std::string(bytes.status().message()));

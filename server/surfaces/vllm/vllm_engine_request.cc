@@ -37,7 +37,7 @@ constexpr FieldNames kVllmEngineNames = {
     .truncate_prompt_tokens = "sampling_params.truncate_prompt_tokens",
 };
 
-// What this server has not.
+// Refuses what this server does not have.
 absl::Status CheckAbsent(const vllm::GenerateRequest& request) {
   if (request.sampling_params().constraint_case() != vllm::SamplingParams::CONSTRAINT_NOT_SET) {
     return InvalidField("sampling_params.constraint",

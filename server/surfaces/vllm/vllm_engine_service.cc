@@ -203,7 +203,8 @@ class Download : public std::enable_shared_from_this<Download> {
   size_t begin_ = 0;
 };
 
-// Compressing is work for the pool, whoever asks; who asks later gets what is there.
+// Compressing is work for the pool, no matter which client asks. A client that asks later gets the
+// archive that is there.
 GrpcMethod GetTokenizerMethod(const ServingContext& context) {
   auto archive = std::make_shared<TokenizerArchive>(context.model->folder);
   return {PathOf(Method("GetTokenizer")),

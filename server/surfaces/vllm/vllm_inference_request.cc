@@ -41,7 +41,7 @@ int32_t AtMostMaxInt(uint32_t value) {
   return static_cast<int32_t>(std::min<uint32_t>(value, kMaxInt));
 }
 
-// What this server has not.
+// Refuses what this server does not have.
 absl::Status CheckAbsent(const ::vllm::GenerateRequest& request) {
   if (request.decoding().structured_output_case() !=
       ::vllm::DecodingParameters::STRUCTURED_OUTPUT_NOT_SET) {

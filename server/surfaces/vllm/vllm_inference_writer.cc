@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-// The most likely tokens, whose ranks are their places, but for the token itself.
+// Adds the most likely tokens, except the token itself. Their ranks are their places.
 void AddCandidates(const AnswerToken& token, ::vllm::CandidateTokenInfo* info) {
   for (size_t i = 0; i < token.top.size(); ++i) {
     const TopToken& top = token.top[i];
@@ -36,7 +36,7 @@ void AddLogprobs(const std::vector<AnswerToken>& tokens, bool wants_logprobs, bo
 ::vllm::PromptInfo MakePromptInfo(const VllmAnswerOptions& options, const Started& started) {
   ::vllm::PromptInfo info;
   info.set_num_prompt_tokens(static_cast<uint32_t>(started.prompt_tokens));
-  // Of a prompt that was cut only the end was computed.
+  // If the prompt was cut, only its end was computed.
   const size_t num_told = std::min<size_t>(options.prompt_ids.size(), started.prompt_tokens);
   info.mutable_token_ids()->Add(options.prompt_ids.end() - static_cast<ptrdiff_t>(num_told),
                                 options.prompt_ids.end());

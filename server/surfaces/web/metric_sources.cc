@@ -12,8 +12,8 @@ namespace quire {
 
 namespace {
 
-// The server's keys have names, and they are few; whoever has none is counted with the others like
-// that, so that a page has as many lines on a day with many visitors.
+// The server's keys have names, and they are few. Clients without a key are counted together, by
+// the kind of their name, so that a page has no more lines on a day with many visitors.
 std::string ShownName(const std::string& principal) {
   for (const absl::string_view kind : {"peer", "cert"}) {
     if (absl::StartsWith(principal, kind) && principal.substr(kind.size(), 1) == ":") {

@@ -18,7 +18,7 @@ std::string Base64Sha256(absl::string_view text) {
   return absl::Base64Escape({reinterpret_cast<const char*>(hash.data()), hash.size()});
 }
 
-// What stands in the only element of this name, as browsers hash it.
+// The text in the only element of this name, as browsers hash it.
 absl::string_view ElementText(absl::string_view page, absl::string_view name) {
   const std::string begin = absl::StrCat("<", name, ">");
   const size_t at = page.find(begin);

@@ -49,8 +49,8 @@ bool GemmaCallReader::TakeHead(char c) {
   return true;
 }
 
-// One character; false where the arguments have ended. What it is then, and what was held back
-// before it, may be of what follows.
+// Takes one character; false where the arguments have ended. Then this character, and the text that
+// was held back before it, may belong to the text that follows.
 bool GemmaCallReader::TakeArguments(std::string_view* text, std::string* json) {
   std::string_view next = text->substr(0, 1);
   text->remove_prefix(1);

@@ -28,7 +28,7 @@ HarmonyHeader::State HarmonyHeader::Take(char c) {
   return MayBeWord() ? State::kReading : EndAsText();
 }
 
-// Before the channel there are a role and a recipient alone; an object is no part of a header.
+// Only a role and a recipient stand before the channel. An object is no part of a header.
 bool HarmonyHeader::MayBeWord() const {
   if (part_.front() == '{') return false;
   if (awaits_channel_ || !channel_.empty()) return num_types_ < 2;

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kAnalysis = "analysis";
 
-// What ends a message within its text: an end tag, or a next message without one.
+// The tags that end a message within its text: an end tag, or the beginning of a next message when
+// the end tag is missing.
 std::vector<std::string> BodyTags() {
   const std::string next(harmony::kNextMessage);
   return {std::string(harmony::kEnd), std::string(harmony::kCall), std::string(harmony::kReturn),
@@ -119,7 +120,7 @@ void HarmonyParser::AddBody(std::string_view text, AnswerEvents* events) {
   AddText(text, events);
 }
 
-// Before the arguments. What does not begin as they do is text.
+// Takes white space before the arguments. Text that does not begin like arguments stays text.
 void HarmonyParser::TakeSpaces(std::string_view* text, AnswerEvents* events) {
   while (!text->empty() && IsJsonSpace(text->front())) {
     spaces_.push_back(text->front());

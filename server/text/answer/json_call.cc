@@ -65,10 +65,11 @@ bool JsonCallReader::AddRaw(char c, AnswerEvents* events, bool* is_taken) {
   std::string json;
   *is_taken = mender_.Add(c, &json);
   if (*is_taken && !has_begun_) raw_.push_back(c);
-  // What a tag cuts off may be a call that lacks its last bracket; what else goes on is none.
+  // Text that a tag cuts off may be a call that lacks its last bracket. Text that goes on in
+  // another way is no call.
   if (!*is_taken && !has_begun_ && (c != '<' || functions_ != nullptr)) return false;
   const bool is_sound = TakeJson(json, events);
-  // What comes after the arguments is nobody's.
+  // Text after the arguments belongs to nothing.
   if (has_begun_ && (!is_sound || mender_.is_done())) at_ = At::kEnd;
   return is_sound && (*is_taken || has_begun_);
 }
@@ -122,7 +123,7 @@ void JsonCallReader::Close(AnswerEvents* events) {
 
 void JsonCallReader::Finish(AnswerEvents* events) {
   if (!has_begun_ || at_ == At::kEnd) return;
-  // A bracket alone is more likely the string's than the tag's.
+  // A bracket by itself more likely belongs to the string than to the tag.
   if (held_.size() == 1) ReleaseHeld(events);
   Close(events);
 }

@@ -152,7 +152,7 @@ void ParameterCallReader::TakeTag(const std::string& tag, AnswerEvents* events) 
     at_ = At::kParameter;
     return;
   }
-  if (tag != kEndTag) mark_ = tag;  // for whoever reads on
+  if (tag != kEndTag) mark_ = tag;  // for the reader that goes on
   EndCall(events);
 }
 

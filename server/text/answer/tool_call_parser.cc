@@ -176,7 +176,7 @@ void ToolCallParser::AddNoCall(const std::string& raw, AnswerEvents* events) {
   at_ = At::kObject;
 }
 
-// What stands within an object that is no call is none, unless the object never ends.
+// Text within an object that is no call is no call either, unless the object never ends.
 void ToolCallParser::TakeObject(std::string_view* text, AnswerEvents* events) {
   size_t num_taken = 0;
   while (num_taken < text->size() && num_open_ > 0 && num_line_breaks_ < 2) {

@@ -134,8 +134,8 @@ constexpr char kUser[] = R"({"role": "user", "content": "qzuser"})";
 
 }  // namespace
 
-// Small chats, in which one message has a content of some form. What they say is spelled as nothing
-// in a template is.
+// Small chats, in which one message has a content of some form. Their texts are spelled like
+// nothing in a template.
 class MessageForms::Probe {
  public:
   explicit Probe(const ChatTemplate& chat_template) : template_(chat_template) {}

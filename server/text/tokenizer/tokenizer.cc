@@ -136,7 +136,7 @@ absl::Status Tokenizer::EncodePieces(std::string_view text, bool at_start, Scrat
   });
 }
 
-// For looking at so many bytes.
+// Takes the fuel for looking at this many bytes.
 absl::Status Tokenizer::Burn(size_t num_bytes, Scratch* scratch) {
   return scratch->model.Burn(num_bytes / kBytesPerStep) ? absl::OkStatus()
                                                         : scratch->model.fuel->status();

@@ -137,7 +137,7 @@ void ClientSocket::UpdateWatch() {
 
 std::string ClientSocket::WhyBroken() const {
   if (tls_ == nullptr) return "the connection was reset";
-  // Whoever speaks TLS shows a certificate; others have sent something else.
+  // A server that speaks TLS shows a certificate; other servers have sent something else.
   const bool speaks_tls = absl::StrContains(tls_->error(), "certificate");
   return absl::StrCat("TLS: ", tls_->error(),
                       speaks_tls ? "" : " (https:// is for servers with TLS, others have http://)");

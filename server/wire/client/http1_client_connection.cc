@@ -57,7 +57,7 @@ void Http1ClientConnection::OnBytes(std::string_view bytes) {
   }
 }
 
-// What follows the head is left.
+// Takes the head, and leaves in `bytes` what follows it.
 void Http1ClientConnection::TakeHead(std::string_view* bytes) {
   const size_t begin = head_.size() < 3 ? 0 : head_.size() - 3;
   head_.append(*bytes);
@@ -76,7 +76,7 @@ void Http1ClientConnection::TakeHead(std::string_view* bytes) {
   has_head_ = end_.http_status >= 200;  // others are only news of a head to come
 }
 
-// What is wrong with it, if anything is.
+// Reads the answer's head. Returns what is wrong with it, if anything is.
 std::string Http1ClientConnection::ReadHead(std::string_view head) {
   const std::vector<absl::string_view> lines = absl::StrSplit(View(head), "\r\n");
   const std::vector<absl::string_view> words = absl::StrSplit(lines.front(), ' ');

@@ -17,7 +17,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// What may stand in the text that is passed over.
+// Whether a character may stand in the text that is passed over.
 bool IsText(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return c == '\t' || (byte >= 0x20 && byte != 0x7f);

@@ -13,13 +13,14 @@ namespace quire {
 
 namespace {
 
-// As of HTTP/2: requests that serve nobody, a second and at once, of one connection.
+// As for HTTP/2: the requests that serve nobody which one connection may send in a second, and at
+// once.
 constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
 constexpr double kRequestCost = 4;
 constexpr int kMaxDebts = 3;
-// What a request takes of our memory beside its head and its messages.
+// The memory that a request takes beside its head and its messages.
 constexpr int64_t kRequestBytes = 2048;
-// A head takes so many times its bytes once it is read.
+// A head takes this many times its bytes once it is read.
 constexpr int64_t kHeadFactor = 3;
 // Empty lines before a request, which some clients send after the one before.
 constexpr size_t kMaxEmptyBytes = 8;
@@ -380,7 +381,7 @@ void Http1Connection::EndAnswer() {
   }
 }
 
-// What was sent ahead has its turn after those of the loop's other connections.
+// Requests that were sent ahead have their turn after those of the loop's other connections.
 void Http1Connection::EndRequest() {
   DropRequest();
   reading_ = Reading::kHead;

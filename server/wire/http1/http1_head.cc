@@ -113,7 +113,7 @@ int CountFields(const RequestHead& request, absl::string_view name) {
                                         [&](const auto& field) { return field.first == name; }));
 }
 
-// Where the body ends is to be said once, in one way.
+// The head must say once, and in one way, where the body ends.
 Error TakeBodyLength(Http1Head* head) {
   const int num_lengths = CountFields(head->request, "content-length");
   const int num_encodings = CountFields(head->request, "transfer-encoding");

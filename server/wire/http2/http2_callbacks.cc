@@ -29,7 +29,7 @@ struct Http2Callbacks {
                                   {reinterpret_cast<const char*>(value), value_size});
   }
 
-  // RFC 9113, 8.2.1: a request with such a field is malformed; nghttp2 would drop the field alone.
+  // RFC 9113, 8.2.1: a request with such a field is malformed; nghttp2 would drop only the field.
   static int OnInvalidHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t*, size_t,
                              const uint8_t*, size_t, uint8_t, void*) {
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;

@@ -95,7 +95,7 @@ void Http2Connection::OnInput(std::string_view bytes) {
   PauseIfWasteful();
 }
 
-// What nghttp2 cannot go on from.
+// Ends the connection for an error from which nghttp2 cannot go on.
 void Http2Connection::EndFor(int nghttp2_error) {
   if (nghttp2_error == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
     failed_ = true;
@@ -306,8 +306,8 @@ void Http2Connection::PauseIfWasteful() {
     num_debts_ = 0;
     return;
   }
-  // Who goes on so is not served any more; nor can be seen whether they are still there, as long as
-  // what they sent is not read.
+  // A client that goes on like this is not served any more. Nobody can see whether it is still
+  // there, as long as nothing that it sent is read.
   if (++num_debts_ > kMaxDebts) {
     Fail(NGHTTP2_ENHANCE_YOUR_CALM, "too many frames that serve nobody");
   }

@@ -102,7 +102,7 @@ absl::Status TrustClients(const std::string& text, bool required, SSL_CTX* conte
   return absl::OkStatus();
 }
 
-// The server's order counts. A client that offers other protocols alone is refused.
+// The server's order counts. A client that offers only other protocols is refused.
 int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_size,
                    const unsigned char* offered, unsigned int offered_size, void*) {
   static constexpr unsigned char kKnown[] = "\x02h2\x08http/1.1";

@@ -51,11 +51,11 @@ Acceptor::~Acceptor() {
 void Acceptor::Run() {
   pthread_setname_np(pthread_self(), "quire-accept");
   while (true) {
-    // While paused only the call to stop is waited for.
+    // While paused, this waits only for the call to stop.
     std::array<pollfd, 2> fds = {{{wake_.get(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}}};
     const int count = poll(fds.data(), paused_ ? 1 : 2, paused_ ? kPauseMs : -1);
     if (fds[0].revents != 0) {
-      // Whoever has connected already is told why the server ends.
+      // Clients that have connected already are told why the server ends.
       while (AcceptOne()) {
       }
       return;

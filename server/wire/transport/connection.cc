@@ -75,7 +75,7 @@ void Connection::Shutdown(bool at_once) {
     return;
   }
   if (handler_ == nullptr) {
-    // What is on its way is read, so that the client hears why.
+    // Bytes on their way are read, so that the client hears why the connection ends.
     ends_at_begin_ = true;
     SetTimer(loop_.now() + timeouts_.shutdown, [this] { CloseFor("the server is shutting down"); });
     return;
@@ -228,7 +228,7 @@ void Connection::Write() {
   if (state_ != State::kClosed) UpdateWatch();
 }
 
-// What the socket does not take is pending.
+// Bytes that the socket does not take become pending.
 void Connection::WriteOut(std::string_view bytes) {
   while (!bytes.empty()) {
     const IoResult result = stream_->Write(bytes);

@@ -14,15 +14,15 @@ namespace quire {
 
 namespace {
 
-// Ended at a time: looking for them takes a walk over all connections. Who found none looks again
-// after this time.
+// The number of connections that are ended at a time: a search for them walks over all connections.
+// After a search that found none, the next one comes kSearchAgain later.
 constexpr size_t kEndedAtOnce = 64;
 constexpr absl::Duration kSearchAgain = absl::Milliseconds(20);
-// What accepting a connection costs the acceptor's thread.
+// The time of the acceptor's thread that one accepted connection costs.
 constexpr double kAcceptSeconds = 15e-6;
-// Who has just connected is about to send something.
+// A client that connected less than this ago is about to send something.
 constexpr absl::Duration kNew = absl::Seconds(1);
-// How often is looked whether an address may have its connections opened.
+// How often the pool looks whether an address may have its connections opened.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
 
 }  // namespace
@@ -75,9 +75,10 @@ int64_t ConnectionPool::LargestNumber() const {
   return largest;
 }
 
-// Of the addresses that hold about as many connections as the largest, or of this one only, ends
-// those that have been idle for longest; the youngest, which a client is about to use, are the
-// last. False when none is idle, or when it is too early for another search.
+// Ends the connections that have been idle for longest, of the addresses that hold about as many
+// connections as the largest, or only of the address `only`. The youngest ones, which a client is
+// about to use, come last. False when no connection is idle, or when it is too early for another
+// search.
 bool ConnectionPool::EndIdle(absl::Time* search_at, const std::string* only) {
   const absl::Time now = MonotonicNow();
   if (now < *search_at) return false;
@@ -162,8 +163,8 @@ void ConnectionPool::Remove(uint64_t id) {
   }
 }
 
-// What many connections held lies in pieces between what lives on; the allocator gives such pieces
-// back to the system only when it is asked to.
+// The memory of many closed connections lies in pieces between memory that is still in use. The
+// allocator gives such pieces back to the system only when it is asked to.
 void ConnectionPool::GiveBackMemory() {
   {
     absl::MutexLock lock(&mutex_);

@@ -59,7 +59,8 @@ void EventLoop::Post(Work work) {
     is_first = posted_.empty();
     posted_.push_back(std::move(work));
   }
-  // Whoever finds work waiting already knows that the loop was woken for it, or has not slept yet.
+  // A caller that finds work waiting already knows that the loop was woken for it, or has not slept
+  // yet.
   if (is_own) {
     has_own_posts_ = true;
   } else if (is_first) {

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kNumPromptTokens = 9;  // before decodes
 constexpr char kGoldenFolder[] = "tests/engine/model/golden/";
 
-// What no supported family has; tiny_variants.py has the same.
+// Sets what no supported family has; tiny_variants.py does the same.
 void AddVariant(const std::string& name, ModelConfig& config) {
   if (name == "llama_sinks_windows_yarn") config.attention_sinks = true;
   if (name == "llama_kv_sharing") {
@@ -113,7 +113,8 @@ TEST_P(DecoderGoldenTest, Float16IsFinerThanBFloat16) {
   EXPECT_LE(difference.mean, 0.5 * expected_.bfloat16_error.mean);
 }
 
-// Rounded after each token. What that alone does goes into the test's XML.
+// States are rounded after each token. The effect of this rounding by itself goes into the test's
+// XML.
 TEST_P(DecoderGoldenTest, StatesOf16BitsRoundNoMoreThanActivationsDo) {
   if (device_ != DeviceKind::kCuda) GTEST_SKIP() << "states are float32 on the CPU";
   const absl::StatusOr<ModelConfig> config = LoadModelConfig(folder_);
@@ -148,7 +149,8 @@ TEST_P(DecoderGoldenTest, ChunksDoNotChangeBits) {
   }
 }
 
-// The last layer skips the tokens whose logits nobody wants: none of a chunk's, or all but a few.
+// The last layer skips tokens whose logits nobody wants: all tokens of a chunk, or all except a
+// few.
 TEST_P(DecoderGoldenTest, LogitsOfFewTokensAreThoseOfAll) {
   const auto runner = Open(DType::kF32);
   ASSERT_NE(runner, nullptr);

@@ -1,5 +1,5 @@
-// What transformers computes for the checkpoints that are made with it, and how far other results
-// are from that. Plain functions; any thread.
+// The values that transformers computes for the checkpoints that are made with it, and how far
+// other results are from them. Plain functions; any thread.
 #pragma once
 
 #include <string>
@@ -26,14 +26,14 @@ struct ExpectedLogprobs {
 // Ends the program when it is not there.
 ExpectedLogprobs LoadExpectedLogprobs(const std::string& folder);
 
-// Of what has as many logprobs; a NaN's difference is NaN.
+// Compares lists of the same length; a NaN's difference is NaN.
 LogprobDifference CompareLogprobs(const std::vector<float>& actual,
                                   const std::vector<float>& expected);
 
 // The CPU, and a GPU if there is one.
 std::vector<DeviceKind> TestDevices();
 
-// Of a checkpoint on a device: "llama_awq_Cpu".
+// The name of a test of a checkpoint on a device: "llama_awq_Cpu".
 std::string GoldenCaseName(const std::string& checkpoint, DeviceKind device);
 
 }  // namespace quire

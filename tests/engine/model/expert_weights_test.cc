@@ -67,7 +67,8 @@ class ExpertWeightsTest : public testing::Test {
     ASSERT_TRUE(config.ok()) << config.status();
     int seed = 0;
     made_ = QuantizedTensorsOf(*config, [&seed](const std::string&, const ModuleShape& shape) {
-      // Of each module another order, as GPTQ's of experts are; but alike in a gate and its up.
+      // Each module has another order, as GPTQ's modules of experts have, but a gate and its up
+      // have the same.
       std::vector<int32_t> groups(shape.columns);
       const int64_t step = 3 + 2 * (seed++ / 2 % 2);
       for (int64_t i = 0; i < shape.columns; ++i) {
@@ -307,7 +308,8 @@ TEST_F(ExpertWeightsTest, WhereThereIsNoDummyRouterASkewIsAnError) {
   EXPECT_THAT(error_of(LoadFormat::kDummy), HasSubstr("mixtures of experts only"));
 }
 
-// What lies before the experts takes less memory once it is compressed, and they move up.
+// The weights before the experts take less memory once they are compressed, and the experts move
+// up.
 TEST_F(ExpertWeightsTest, ExpertsStayAsTheyAreWhenOthersAreCompressed) {
   std::string text = ConfigOf();
   folder_.Write("config.json",
@@ -342,7 +344,8 @@ constexpr char kNextConfig[] = R"({"model_type": "qwen3_next", "vocab_size": 96,
     "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
     "layer_types": ["linear_attention", "full_attention"], "tie_word_embeddings": false%s})";
 
-// Of tensors with `rows` rows of a row's bytes: those of `first` and `second`, head by head.
+// Makes one tensor of the rows of `first` and `second`, head by head: `turns` says how many rows of
+// each part a head has.
 FileTensor Interleaved(const FileTensor& first, const FileTensor& second, const std::string& name,
                        int64_t num_heads, const std::vector<int64_t>& turns) {
   const std::string all = first.data + second.data;

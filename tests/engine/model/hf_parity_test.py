@@ -26,19 +26,19 @@ from hf_modules import find_modules
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUNDLED = ROOT / "configs/demo"
-# Of natural-log probabilities, float32 against float32. The trained model's logits are up to ten times as large; on a
-# GPU sums have no fixed order.
+# Tolerances of natural-log probabilities, float32 against float32. The trained model's logits are up to ten times as
+# large; on a GPU sums have no fixed order.
 TOLERANCE = {"cpu": 1e-4, "cuda": 1e-3}
 BUNDLED_TOLERANCE = {"cpu": 5e-4, "cuda": 1e-3}
-# Two roundings at different places are not equally far off: of the largest and of the mean error.
+# Two roundings at different places are not equally far off: factors for the largest and for the mean error.
 BF16_MAX_FACTOR, BF16_MEAN_FACTOR = 2.0, 1.3
-# Of the mean change that an 8-bit cache makes, the part that may be left against a reference with such a cache.
+# The share of the mean change by an 8-bit cache that may be left against a reference with such a cache.
 FLOAT8_SHARE = 0.05
-# Where activations are bfloat16, which the reference does not round: so many digits of the cache fall the other way that
-# the error may be as large as the effect, beside the error that bfloat16 makes without such a cache. The second path's
-# prompts round queries and probabilities to e4m3 as well. A wrong scale or layout is far beyond.
+# The same where activations are bfloat16, which the reference does not round. Many digits of the cache then fall the
+# other way, so that the error may be as large as the effect, beside the error that bfloat16 makes without such a cache.
+# The second path's prompts round queries and probabilities to e4m3 as well. A wrong scale or layout is far beyond this.
 FLOAT8_BF16_SHARE, FLOAT8_PROMPT_SHARE = 1.0, 1.5
-# Of the second attention path.
+# The head sizes that the second attention path has.
 TRTLLM_HEAD_DIMS = (64, 128, 256)
 NUM_FLOAT8_RETRIES = 5
 NUM_GREEDY = 64

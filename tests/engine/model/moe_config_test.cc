@@ -159,7 +159,7 @@ TEST(MoeConfig, ReadsGptOss) {
   EXPECT_EQ(c.quantization.Find("model.layers.0.mlp.experts.gate_up_proj")->group_columns, 32);
   EXPECT_FALSE(c.quantization.Find("model.layers.0.self_attn.q_proj")->quantized());
 
-  // What the class has where the file says nothing.
+  // The class's values, where the file says nothing.
   const ModelConfig sparse = Parse(Sparse("gpt_oss"));
   EXPECT_EQ(sparse.layers.size(), 36u);
   EXPECT_EQ(sparse.layers[35].routed.router.num_experts, 128);

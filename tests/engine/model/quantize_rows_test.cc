@@ -45,7 +45,7 @@ TEST(QuantizeRows, EachCodeIsTheNearestOfItsGroupsScale) {
     const float error = std::abs(rows[i] - ValueOf(out.codes[i]) * scale);
     for (int code = 0; code < 256; ++code) {
       if ((code & 0x7f) == Float8E4M3::kNanBits) continue;
-      // Two may be equally near but for the rounding of this comparison.
+      // Two codes may be equally near, except for the rounding of this comparison.
       ASSERT_LE(error, std::abs(rows[i] - ValueOf(code) * scale) * (1 + 1e-5f)) << rows[i];
     }
     const int magnitude = out.codes[i] & 0x7f;

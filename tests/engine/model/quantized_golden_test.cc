@@ -77,7 +77,7 @@ TEST_P(QuantizedGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
   }
 }
 
-// The weights are kept as codes, but for formats that a GPU has no gemms for.
+// The weights are kept as codes, except in formats that a GPU has no gemms for.
 TEST_P(QuantizedGoldenTest, WeightsAreKeptAsCodes) {
   const std::string name = std::get<0>(GetParam());
   const bool expanded = device_ == DeviceKind::kCuda && name == "llama_mxfp8";

@@ -240,7 +240,7 @@ TEST(RopeConfig, Exaone4HasRopeInWindowsWhereThereAreSome) {
   EXPECT_THAT(ropes_of(config), ElementsAre(0, 0, 0, 0));
 }
 
-// Of the layers with a window, too.
+// The factors are checked for the layers with a window, too.
 TEST(RopeConfig, LongRopeNeedsAFactorPerPair) {
   json config = Sparse("phi3");
   config["original_max_position_embeddings"] = 2048;

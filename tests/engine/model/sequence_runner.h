@@ -1,5 +1,5 @@
 // SequenceRunner: one sequence through a model's Weights, Decoder, KvArena and attention, without
-// scheduler or runner. What the model tests and decoder_tool compare with Hugging Face. One thread.
+// scheduler or runner. The model tests and decoder_tool compare it with Hugging Face. One thread.
 #pragma once
 
 #include <functional>
@@ -41,7 +41,7 @@ class SequenceRunner {
   // [tokens.size() * vocab_size] of the token after it.
   std::vector<float> Append(absl::Span<const TokenId> tokens);
 
-  // The same with probabilities for the last num_rows tokens alone.
+  // The same with probabilities for only the last num_rows tokens.
   std::vector<float> AppendWanting(int64_t num_rows, absl::Span<const TokenId> tokens);
 
   // As Append for all of `tokens`, at most `chunk` of them per step.

@@ -202,7 +202,7 @@ TEST(TextPartConfig, OfKeysInTwoPlacesOneCounts) {
   EXPECT_FALSE(with(none, {{"tie_word_embeddings", false}}).tie_word_embeddings);
   EXPECT_TRUE(
       with({{"tie_word_embeddings", true}}, {{"tie_word_embeddings", false}}).tie_word_embeddings);
-  // Of the text part's shapes none is anywhere else.
+  // The shapes of the text part are read nowhere else.
   EXPECT_EQ(with({{"hidden_size", 64}}, none).hidden_size, 2560);
 }
 
@@ -230,7 +230,7 @@ TEST(TextPartConfig, ErrorsNameThePlace) {
                                      HasSubstr("supported: mistral, ministral3")));
 }
 
-// Ministral 3's config.json, but for the vision part.
+// Ministral 3's config.json, without the vision part.
 TEST(TextPartConfig, TheTextPartsTypeChoosesTheFamily) {
   const json published = json::parse(R"({
     "architectures": ["Mistral3ForConditionalGeneration"], "dtype": "bfloat16",
@@ -255,7 +255,7 @@ TEST(TextPartConfig, TheTextPartsTypeChoosesTheFamily) {
   EXPECT_EQ(MaxSequenceLength(c), 262144);
   EXPECT_EQ(Parse(Mistral3({{"model_type", "ministral3"}})).layers.size(), 34u);
   EXPECT_EQ(Parse(Mistral3({{"model_type", "mistral"}})).layers.size(), 32u);
-  // Its architecture alone is that of Mistral Small 3.1's class, and is named once.
+  // It has only its architecture in common with Mistral Small 3.1's class, which is named once.
   const std::string refusal(Error({{"architectures", {"NoSuchModel"}}}).message());
   EXPECT_EQ(refusal.find("Mistral3ForCond"), refusal.rfind("Mistral3ForCond"));
 }
@@ -387,7 +387,7 @@ TEST_F(TextPartTest, WhatBelongsToNoPartIsRefusedByName) {
                   AllOf(HasSubstr("1 tensors that no layer"), HasSubstr(name)));
     }
   }
-  // Of a second text part it is not known which is which.
+  // With a second text part, nobody knows which is which.
   for (const char* name :
        {"model.language_model.embed_tokens.weight", "language_model.lm_head.weight"}) {
     EXPECT_THAT(std::string(LoadError(plain_, name).message()), HasSubstr(name));

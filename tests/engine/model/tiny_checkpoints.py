@@ -20,7 +20,7 @@ class Case:
     family: str  # as in the name of transformers' configuration class: "Llama", "Gemma3Text"
     config: dict = dataclasses.field(default_factory=dict)  # over BASE
     rope: dict | None = None  # rope_parameters
-    # Of a model of several parts, of which `config` and `rope` are the text part's: what stands beside text_config.
+    # In a model of several parts, `config` and `rope` belong to the text part, and this stands beside text_config.
     beside_text: dict | None = None
     v4: bool = False  # config.json in the form of transformers v4
     dtype: torch.dtype = torch.bfloat16  # of the weights in the file

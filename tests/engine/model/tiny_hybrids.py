@@ -19,7 +19,7 @@ BASE = dict(vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_laye
                                  mrope_interleaved=True, mrope_section=[1, 1, 0]))
 VISION = dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, patch_size=4, spatial_merge_size=2,
               temporal_patch_size=2, out_hidden_size=32, num_position_embeddings=16)
-# What transformers' classes do not know but published configurations have.
+# Keys that transformers' classes do not know but published configurations have.
 PUBLISHED = dict(attn_output_gate=True, full_attention_interval=4, mamba_ssm_dtype="float32", output_gate_type="swish",
                  mtp_num_hidden_layers=1, mtp_use_dedicated_embeddings=False, partial_rotary_factor=0.25)
 

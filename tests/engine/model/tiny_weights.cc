@@ -27,7 +27,7 @@ FileTensor PlainTensor(const WeightPart& part, std::vector<int64_t> shape, size_
   return {part.name, "F32", std::move(shape), BytesOf(values)};
 }
 
-// Of a plane whose values do not matter, but that must be sane ones.
+// Makes a plane whose values do not matter, except that they must be sane.
 std::vector<uint8_t> RandomBytes(const StoredTensor& stored, int64_t size, std::mt19937& random) {
   std::vector<uint8_t> bytes;
   const absl::string_view dtype = stored.dtypes[0];

@@ -331,7 +331,7 @@ TEST_F(WeightsTest, FingerprintTellsModelsApart) {
   tensors_.push_back({"x.rotary_emb.inv_freq", "U8", {1}, "x"});
   EXPECT_NE(Load()->fingerprint(), first);
   tensors_.pop_back();
-  // What the cache holds follows from its scales, too.
+  // The scales decide what the cache holds, too.
   const std::string scale = "model.layers.0.self_attn.k_scale";
   tensors_.push_back({scale, "F32", {1}, BytesOf({2})});
   const std::string scaled = Load()->fingerprint();
@@ -350,7 +350,7 @@ TEST_F(WeightsTest, FingerprintTellsModelsApart) {
   EXPECT_NE(dummy(1), dummy(2));
 }
 
-// What says how weights are quantized may be in a file of its own.
+// A file of its own may say how weights are quantized.
 TEST_F(WeightsTest, FingerprintKnowsEveryFileThatSaysHowWeightsAreQuantized) {
   std::vector<std::string> fingerprints = {Load()->fingerprint()};
   for (const char* file : {"hf_quant_config.json", "quantize_config.json", "quant_config.json"}) {
@@ -399,7 +399,7 @@ TEST_F(WeightsTest, FloatsAreQuantizedWhileTheyAreLoaded) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(broken.name));
 }
 
-// Of layers that are alike in shape but kept in several formats, each format is measured.
+// When layers are alike in shape but kept in several formats, each format is measured.
 TEST_F(WeightsTest, LinearGroupsAreOfOneFormat) {
   auto weights = Load();
   ASSERT_TRUE(weights.ok()) << weights.status();

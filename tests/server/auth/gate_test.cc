@@ -184,7 +184,7 @@ TEST(GateTest, BearerTokens) {
   }
 }
 
-// What the build checks, and the gate again.
+// The build checks this, and the gate checks it again.
 TEST(GateDeathTest, AMethodWithoutARoleIsNobodys) {
   google::protobuf::FileDescriptorProto file;
   file.set_name("quire/test.proto");

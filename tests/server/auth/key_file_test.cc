@@ -51,7 +51,7 @@ class KeyFileTest : public testing::Test {
     EXPECT_TRUE(file.ok()) << file.status();
     return *std::move(file);
   }
-  // What the file says when somebody has looked.
+  // Whether the file has the key after somebody has looked.
   static bool Has(KeyFile& file, const char* key) {
     file.Look();
     return file.Table()->FindKey(key) != nullptr;
@@ -127,7 +127,7 @@ TEST_F(KeyFileTest, ManyThreadsWhileTheFileChanges) {
       while (!stop) {
         file->Look();
         const auto table = file->Table();
-        // Every reading has one of the two, whoever moves the file in between.
+        // Every reading has one of the two keys, whatever file is moved in meanwhile.
         EXPECT_NE(table->FindKey(kOld) == nullptr, table->FindKey(kNew) == nullptr);
       }
     });

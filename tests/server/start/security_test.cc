@@ -1,4 +1,4 @@
-// What the settings say about who may use the server, and the sentence of every mistake.
+// The settings about who may use the server, and the sentence of every mistake.
 #include "server/start/security.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// The JSON of a body as a tree: bounded in values, but for token ids, which are as many as fit.
+// The JSON of a body as a tree. The number of values is bounded, except token ids, which are as
+// many as fit.
 #include "server/text/json_tree.h"
 
 #include <gmock/gmock.h>

@@ -22,7 +22,7 @@ TEST(Utf8Test, EveryCodePointRoundTrips) {
 
 TEST(Utf8Test, FindsTheFirstInvalidByteWhereverItIs) {
   const std::string_view invalid[] = {
-      "\x80",              // a continuation byte alone
+      "\x80",              // only a continuation byte
       "\xC0\xAF",          // overlong
       "\xE0\x9F\xBF",      // overlong
       "\xED\xA0\x80",      // a surrogate

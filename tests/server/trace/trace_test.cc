@@ -1,5 +1,5 @@
 // Traces: the W3C's headers, what spans say of a request, what the settings and the environment
-// say, and that a collector which is away costs spans alone.
+// say, and that a collector which is away costs only spans.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -124,7 +124,7 @@ std::string PlaneElement(const WeightScheme& scheme, Plane plane, absl::string_v
   }
 }
 
-// Of the types that the plane may have, the one that the format's packages write.
+// The type that the format's packages write, among those that the plane may have.
 absl::string_view DTypeOf(const WeightScheme& scheme, const StoredTensor& stored) {
   const bool in_float16 =
       scheme.packing == WeightPacking::kGptq || scheme.packing == WeightPacking::kAwq;
@@ -151,7 +151,8 @@ FileTensor MakeTensor(const WeightScheme& scheme, const ModuleShape& shape,
   return tensor;
 }
 
-// Of a quantized part; its values are those of the rows from first_row of the random tensor.
+// Lists the tensors of a quantized part. Its values are those of the rows from first_row of the
+// random tensor.
 absl::Status ListModule(const WeightPart& part, int64_t columns, const WeightScheme& scheme,
                         uint64_t tensor_id, int64_t first_row, std::vector<FileTensor>* tensors) {
   const ModuleShape shape = {
@@ -160,8 +161,8 @@ absl::Status ListModule(const WeightPart& part, int64_t columns, const WeightSch
   RETURN_IF_ERROR(CheckFits(scheme, shape, module));
   const double scale = 1 / (std::sqrt(static_cast<double>(columns)) * DeviationOfCodes(scheme));
   for (const StoredTensor& stored : StoredTensors(scheme, shape)) {
-    // What we can do without other readers may expect: but for scales of activations, and for an
-    // order that is plain and zero points in the middle, which GPTQ's readers want all the same.
+    // Quire can do without some tensors that other readers may expect. Nobody expects the scales of
+    // activations. Only GPTQ's readers need a plain order, and zero points in the middle.
     const bool is_of_gptq = stored.plane == Plane::kOrder || stored.plane == Plane::kZeroPoints;
     const bool is_expected = stored.plane != Plane::kInputScale &&
                              (!is_of_gptq || scheme.packing == WeightPacking::kGptq);
@@ -173,7 +174,7 @@ absl::Status ListModule(const WeightPart& part, int64_t columns, const WeightSch
   return absl::OkStatus();
 }
 
-// Of the parts of one matrix.
+// Lists the tensors of the parts of one matrix.
 absl::Status ListMatrix(const MatrixPlan& matrix, uint64_t index,
                         std::vector<FileTensor>* tensors) {
   const std::vector<int64_t> first_rows = FirstRows(matrix.parts);

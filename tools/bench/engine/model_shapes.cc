@@ -21,7 +21,7 @@ struct NamedConfig {
   const char* config;
 };
 
-// Of the files of shapes/, made when quire-bench is configured.
+// The files of shapes/, which become this list when quire-bench is configured.
 constexpr NamedConfig kShapes[] = {
 #include "model_shapes.inc"
 };

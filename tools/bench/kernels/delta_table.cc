@@ -69,7 +69,7 @@ class DeltaCase {
     return token_bytes * static_cast<double>(batch_.num_tokens()) +
            2.0 * static_cast<double>((ConvBytes() + RecurrentBytes()) * batch_.num_seqs);
   }
-  // Of the rule, token after token: S^T k, S + k d^T and S^T q.
+  // Counts the rule, token after token: S^T k, S + k d^T and S^T q.
   double flops() const {
     return 6.0 * static_cast<double>(kShape.v_size() * kShape.k_head_dim * batch_.num_tokens());
   }

@@ -66,7 +66,7 @@ std::string TablesWithRows() {
   return TablesThat([](const KernelTable& table) { return table.has_rows; });
 }
 
-// What was measured before something failed stays in `json`.
+// Rows that were measured before something failed stay in `json`.
 absl::Status Measure(const KernelsFlags& flags, TableRequest request, Backend& backend,
                      Json* json) {
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphTimer> timer, GraphTimer::Create(backend));
@@ -133,7 +133,7 @@ absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device) {
                                  "' in its name: there are ", absl::StrJoin(names, "; ")));
 }
 
-// What is said before anything is measured.
+// Prints the header before anything is measured, and returns it.
 Json HeaderOf(const std::string& model, const std::string& device, uint64_t seed) {
   Print({.command = "kernels",
          .what = "each operation of a model's steps, and attention, against the device's limits",

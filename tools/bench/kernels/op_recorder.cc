@@ -34,7 +34,7 @@ struct OpCost {
   double flops = 0;
 };
 
-// Of no step today, or not of a step alone.
+// Operations that no step has today, or that do not belong only to a step, are not recorded.
 template <typename Args>
 OpCost CostOf(const Args&) {
   return {};

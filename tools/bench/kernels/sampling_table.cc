@@ -89,7 +89,7 @@ class SampledLogits {
     std::unique_ptr<SampledLogits> sampled(new SampledLogits(timer, vocab_size));
     Device& device = timer.backend().device();
     const int64_t row_bytes = vocab_size * int64_t{sizeof(float)};
-    // Of a tiny vocabulary it would be a great many.
+    // With a tiny vocabulary there would be a great many rows.
     constexpr int64_t kEnoughRows = 4096;
     sampled->num_rows_ = RoundUp(std::min(timer.cold_bytes() / row_bytes, kEnoughRows), max_rows);
     ASSIGN_OR_RETURN(sampled->logits_, device.Allocate(sampled->num_rows_ * row_bytes));
@@ -99,7 +99,7 @@ class SampledLogits {
     return sampled;
   }
 
-  // Some rows of logits, again and again: it is by their addresses that caches know them.
+  // Fills all rows with some rows of logits, again and again: caches know rows by their addresses.
   absl::Status Fill(Distribution distribution, uint64_t seed) {
     std::mt19937_64 random(seed);
     std::normal_distribution<float> normal(0.0f, distribution.deviation);

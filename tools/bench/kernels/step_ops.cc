@@ -16,7 +16,7 @@ namespace quire::bench {
 
 namespace {
 
-// What steps of several shapes, one at a time, need at most.
+// The limits that steps of several shapes, one at a time, need at most.
 struct ShapeLimits {
   AttentionLimits attention = {
       .max_num_seqs = 0, .max_num_batched_tokens = 0, .max_blocks_per_seq = 0};

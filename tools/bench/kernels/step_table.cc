@@ -131,7 +131,7 @@ absl::Status MeasureSteps(GraphTimer& timer, const TableRequest& request, Json* 
     if (Interrupted()) break;
     ASSIGN_OR_RETURN(Json step,
                      MeasureStep(timer, *ops, steps[i].second, steps[i].first, request.limits));
-    // Of an interrupted step some operations are missing.
+    // An interrupted step lacks some operations.
     if (!Interrupted()) (*result)[kStepTable.list].push_back(std::move(step));
   }
   return absl::OkStatus();

@@ -10,7 +10,7 @@ namespace quire::bench {
 
 namespace {
 
-// Of the request that has this share of the others before it.
+// The rate at the request that has this share of the others before it.
 double RateAt(const Arrivals& arrivals, double share) {
   if (arrivals.ramp.empty()) return arrivals.rate;
   if (arrivals.ramp == "linear") {

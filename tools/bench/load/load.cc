@@ -32,8 +32,8 @@ double ThreadCpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Of a run's ids, but for the number at their end. They look like a UUID: some servers refuse
-// others.
+// The beginning of a run's ids, which end with a number. They look like a UUID, because some
+// servers refuse others.
 std::string IdPrefix() {
   std::random_device random;
   return absl::StrFormat("%08x-%04x-4%03x-8000-", random(), random() & 0xffff, random() & 0xfff);
@@ -328,7 +328,7 @@ void Load::End(Call* call, const AnswerEnd& end) {
   ended_.push_back(std::move(calls_[call->index_]));
 }
 
-// What sinks must not do.
+// Does what sinks must not do.
 void Load::Settle() {
   for (const size_t index : std::exchange(to_abandon_, {})) Cancel(index, Outcome::kAbandoned);
   for (const std::unique_ptr<Call>& call : std::exchange(ended_, {})) {

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kMetrics[] = {"ttft", "tpot", "itl", "e2el", "client_queue_time"};
 constexpr const char* kRates[] = {"request_throughput", "request_goodput", "output_throughput",
                                   "total_token_throughput"};
-// What is known of runs as a whole: name, and whether more is better.
+// Figures of runs as a whole: their names, and whether more is better.
 constexpr std::pair<const char*, int> kStated[] = {{"duration", 0},
                                                    {"completed", 0},
                                                    {"failed", -1},

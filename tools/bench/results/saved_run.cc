@@ -26,7 +26,7 @@ absl::Status BadFile(const std::string& path, const std::string& what) {
 
 bool IsFinite(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
 
-// Who walks through what is deeper would need as much stack.
+// Whether code that walks through the text would need too deep a stack.
 bool NestsTooDeep(const std::string& text) {
   constexpr int64_t kMostDeep = 64;
   int64_t depth = 0;

@@ -43,7 +43,7 @@ std::string Shown(const Json& value) {
   return text;
 }
 
-// Of the prompt tokens, those that a prefix cache had; whole.
+// The share of the prompt tokens that a prefix cache had, in whole percent.
 double CachedPercent(const Json& json) {
   const double all = NumberAt(json, "total_input_tokens").value_or(0);
   return all > 0 ? std::round(100 * NumberAt(json, "cached_input_tokens").value_or(0) / all) : 0;

@@ -95,7 +95,8 @@ absl::Status Regex::FindSpans(std::string_view text, RegexScratch* scratch, Span
 absl::Status Regex::Search(std::string_view text, RegexScratch* scratch, SpanSink sink) const {
   std::string replaced;
   const std::string_view subject = ReplaceRecentCharacters(text, &replaced) ? replaced : text;
-  // What pcre2_match calls after checks that take longer than a short piece's match.
+  // pcre2_match would call the same function, after checks that take longer than a short piece's
+  // match.
   const auto match = is_compiled_ ? pcre2_jit_match : pcre2_match;
   size_t covered = 0;        // the spans so far end here
   size_t start = 0;          // the search goes on here

@@ -1,6 +1,6 @@
 // TranslatePattern: from Oniguruma's (Ruby) syntax, which tokenizer.json is written in, to PCRE2's.
-// What means the same passes through, what differs is rewritten, what has no equal is refused by
-// name.
+// A part that means the same in both passes through. A part that differs is rewritten, and a part
+// that has no equal is refused by name.
 #include <array>
 #include <string>
 #include <string_view>

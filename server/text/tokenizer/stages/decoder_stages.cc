@@ -64,7 +64,7 @@ class ByteLevelStage final : public DecodeStage {
   }
 
  private:
-  // Passes on all but an unfinished character at the end.
+  // Passes on everything except an unfinished character at the end.
   void Release() {
     std::string out;
     size_t pos = 0;

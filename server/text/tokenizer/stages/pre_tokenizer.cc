@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxSteps = 64;  // each takes some of the stack
 
-// What becomes of the matches when a piece is split.
+// What happens to the matches when a piece is split.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 // Makes pieces of the spans that cover a piece, and hands on those that no later span can join.
@@ -52,7 +52,7 @@ class Splitter {
       case SplitBehavior::kMergedWithPrevious:
         return is_match && !is_previous_match_;
       case SplitBehavior::kMergedWithNext:
-        // Of several matches in a row only the last one is merged.
+        // Only the last one of several matches in a row is merged.
         return !is_match && is_previous_match_;
       case SplitBehavior::kContiguous:
         return is_match == is_previous_match_;

@@ -1,4 +1,4 @@
-// What any of the packages' configurations has in common, and compressed-tensors. The others:
+// The common part of all packages' configurations, and compressed-tensors. The others:
 // quantization_methods_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

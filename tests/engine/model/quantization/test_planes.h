@@ -34,7 +34,7 @@ class TestModule {
   const WeightScheme& scheme() const { return scheme_; }
   ModulePlanes Planes() const;
   absl::StatusOr<WeightGroups> Groups() const { return ReadGroups(scheme_, shape_, Planes()); }
-  // Of the whole weight.
+  // Both are for the whole weight.
   absl::StatusOr<std::vector<uint8_t>> Codes() const;
   absl::StatusOr<std::vector<float>> Values() const;
 

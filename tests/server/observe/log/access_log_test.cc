@@ -1,4 +1,4 @@
-// The log: one line for each call, whoever chose its words; as text and as JSON.
+// The log: one line for each call, even if a stranger chose its words; as text and as JSON.
 #include "server/observe/log/access_log.h"
 
 #include <gmock/gmock.h>

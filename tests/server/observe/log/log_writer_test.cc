@@ -52,7 +52,7 @@ class LogWriterTest : public testing::Test {
     while (write(fds_[1], piece.data(), piece.size()) > 0) num_filled_ += piece.size();
     fcntl(fds_[1], F_SETFL, flags);
   }
-  // What comes until everything is written, without what filled the pipe.
+  // The text that comes until everything is written, without what filled the pipe.
   std::vector<std::string> ReadLines() {
     std::string text;
     std::array<char, 65536> buffer;

@@ -1,5 +1,6 @@
-// What requests cost that were made to cost much: each about a megabyte, with the time until it has
-// tokens or is refused, and the steps of its fuel. Run by tools/tokenizer/hostile_requests.
+// The cost of requests that were made to cost much. Each is about a megabyte, and has a line with
+// the time until it has tokens or is refused, and the steps of its fuel. Run by
+// tools/tokenizer/hostile_requests.
 #include <time.h>
 
 #include <algorithm>
@@ -162,7 +163,7 @@ const PromptEncoder& Model() {
   return **model;
 }
 
-// Of a core, whoever else uses the machine.
+// The time of this thread on a core, whatever else runs on the machine.
 double ThreadMs() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -167,7 +167,7 @@ TEST_F(PromptEncoderTest, ChatsWithMoreMessagesThanAreAllowedAreRefusedFirst) {
   EXPECT_TRUE(CheckMessages(chat, kQuireNames).ok());
 }
 
-// A list of ids in a chat is a list of values to the template, of which there may not be so many.
+// A list of ids in a chat is a list of values to the template, whose number has a limit.
 TEST_F(PromptEncoderTest, ManyIdsAreManyValuesOfAChat) {
   ChatPrompt chat = {.messages = {MessageOf("user", "a")}};
   chat.template_kwargs = NewObject();

@@ -17,7 +17,7 @@ namespace {
 
 using absl::StatusCode;
 
-// What became of one piece of work.
+// The fate of one piece of work.
 struct Outcome {
   std::shared_ptr<CancelToken> token = std::make_shared<CancelToken>();
   std::shared_ptr<CallCost> cost;
@@ -254,7 +254,7 @@ TEST(WorkPoolTest, ATokenMayOutliveThePool) {
   EXPECT_EQ(outcome.num_calls, 1);
 }
 
-// Whoever comes first, each work is ended exactly once.
+// Each work is ended exactly once, whichever call comes first.
 TEST(WorkPoolTest, CancellingAndClosingWhileItRuns) {
   for (int round = 0; round < 50; ++round) {
     std::vector<Outcome> outcomes(64);

@@ -45,7 +45,7 @@ class FakeClient {
     ended_.Notify();  // dies if called twice
   }
 
-  // What the transport does when a write is done.
+  // Does what the transport does when a write is done.
   void Resume() {
     {
       std::lock_guard lock(mutex_);
@@ -207,7 +207,7 @@ TEST_F(OutputPumpTest, WhileTheClientIsBusyEventsStayInTheRing) {
   Running running = Start(pump, &client, TestJob());
   running.Write(StartedEvent());
   WaitUntilWritten(client, 1);
-  // The ring takes so many before it asks for a pause; none is read.
+  // The ring takes some events before it asks for a pause; none of them is read.
   const TokenId token = Encode(" duck").front();
   int num_written = 0;
   bool must_pause = false;
@@ -349,14 +349,15 @@ TEST_F(OutputPumpTest, AnswersThatAreKeptHaveTheirBounds) {
   beside.Write(FinishedEvent(FinishReason::kLength));
   EXPECT_TRUE(other.WaitForEnd().ok());
   running.Write(FinishedEvent(FinishReason::kAbort));
-  // What is passed on is not counted, however much it is.
+  // Parts that are passed on are not counted, however many they are.
   Running stream = Start(pump, &streamed, TestJob());
   write(stream, streamed, kMany);
   stream.Write(FinishedEvent(FinishReason::kLength));
   EXPECT_TRUE(streamed.WaitForEnd().ok());
 }
 
-// What cannot be sent in one piece is not computed to its end, and asking again would not help.
+// An answer that cannot be sent in one piece is not computed to its end, and asking again would not
+// help.
 TEST_F(OutputPumpTest, AnAnswerThatBecomesTooLargeEndsAsAMistake) {
   OutputPump pump(&canceller_, absl::Seconds(60));
   FakeClient client;

@@ -111,7 +111,7 @@ TEST(TokenLogprobsTest, WhatATokenizerPutsAroundAPromptHasNoWidth) {
               ElementsAre(0, 0, 3, 4, 8));
   // Token ids are their text, all of them.
   EXPECT_THAT(PromptOffsets(tokenizer, {kBos, 'a', 'b'}, false), ElementsAre(0, 3, 4));
-  // What was cut off is not looked for.
+  // Tokens that were cut off are not looked for.
   EXPECT_THAT(PromptOffsets(tokenizer, {'a', 'b', kEos}, true), ElementsAre(0, 1, 2));
   EXPECT_THAT(PromptOffsets(tokenizer, {kEos}, true), ElementsAre(0));
 }

@@ -1,4 +1,4 @@
-// What users of other servers type gets a sentence that holds.
+// Flags that users of other servers type get a sentence that holds.
 #include "server/start/settings/foreign_flags.h"
 
 #include <gmock/gmock.h>

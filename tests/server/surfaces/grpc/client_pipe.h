@@ -1,4 +1,4 @@
-// What carries a test client's bytes. Blocking; one thread.
+// The pipe that carries a test client's bytes. Blocking; one thread.
 #pragma once
 
 #include <sys/socket.h>

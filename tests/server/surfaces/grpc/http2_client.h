@@ -18,7 +18,7 @@
 
 namespace quire::testing {
 
-// What came back on one stream.
+// The answer that came back on one stream.
 struct StreamAnswer {
   std::map<std::string, std::string> headers;  // trailers too
   std::string body;

@@ -26,7 +26,7 @@ struct Filled {
   absl::Status status;
 };
 
-// Of a message with these members.
+// Reads a request with one message that has these members.
 Filled Fill(const std::string& members) {
   const absl::StatusOr<JsonTree> body =
       ParseBody(R"({"messages": [{"role": "user", )" + members + "}]}");
@@ -52,7 +52,7 @@ TEST(ChatMessagesTest, ContentKeepsItsForm) {
   EXPECT_EQ(json_of(R"("content": [])"), R"({"role": "user", "content": []})");
 }
 
-// Those that vLLM takes; the text of all of them is there for whoever needs it.
+// The types of parts that vLLM takes. The text of all of them is there for code that needs it.
 TEST(ChatMessagesTest, PartsAreOfTypeTextOrThinking) {
   const JsonTree message = MessageOf(
       R"("content": ["a", {"type": "text", "text": "b", "cache_control": {}},

@@ -41,7 +41,7 @@ Filled Fill(const JsonTree& body) {
   return filled;
 }
 
-// Of the function f with these parameters.
+// The parameters of a function f that is declared with these.
 ToolParameters ParametersOf(const std::string& parameters) {
   const JsonTree body =
       Tree(R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": )" +
@@ -51,7 +51,7 @@ ToolParameters ParametersOf(const std::string& parameters) {
   return filled.options.functions.at("f");
 }
 
-// Of a parameter of this schema, beside some definitions.
+// The types of a parameter that has this schema, beside some definitions.
 JsonTypes TypesOf(const std::string& schema) {
   return ParametersOf(R"({"type": "object", "properties": {"p": )" + schema + R"(}, "$defs": {
       "Place": {"type": "object", "properties": {"city": {"type": "string"}}},

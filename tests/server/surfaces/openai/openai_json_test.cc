@@ -68,7 +68,7 @@ TEST(OpenAiJsonTest, ATokenIsSpelledAsItsTextOrItsBytes) {
   EXPECT_EQ(SpellBytes("\xEF\xBF\xBD"), "\uFFFD") << "a character like any other";
 }
 
-// An emoji in four tokens: whoever joins the bytes has it.
+// A client that joins the bytes of four tokens has the emoji.
 TEST(OpenAiJsonTest, BytesAreTheTokensOwn) {
   const std::string emoji = "\U0001F642";
   const std::vector<std::pair<int, std::string>> expected = {

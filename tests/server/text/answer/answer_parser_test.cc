@@ -55,7 +55,7 @@ TEST_P(SampleTest, IsTheSameWhereverItIsCut) {
 
 INSTANTIATE_TEST_SUITE_P(Samples, SampleTest, testing::ValuesIn(AnswerSamples()));
 
-// What a client has after each part: what waits is what may be of a tag.
+// The text that a client has after each part. Only text that may belong to a tag waits.
 TEST(AnswerParserTest, WaitsForTagsOnly) {
   const AnswerOptions options = OptionsOf({.parser = "hermes", .reasoning = "qwen3"});
   AnswerParser parser(options, /*in_reasoning=*/false);

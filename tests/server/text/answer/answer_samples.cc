@@ -53,7 +53,7 @@ std::vector<AnswerSample> HermesSamples() {
        "<tool_call>{\"name\": \"now\", \"arguments\": {}}\n<tool_call>{\"name\": \"now\", "
        "\"arguments\": {}}",
        "F(now)A({})F(now)A({})"},
-      // What is no call is content, tags and all.
+      // Text that is no call is content, together with its tags.
       {"hermes", "Say <tool_call> and </tool_call>.", "C(Say <tool_call> and </tool_call>.)"},
       {"hermes", "a <tool_call>\n{\"nam\": \"now\"}\n</tool_call> b",
        "C(a <tool_call>\n{\"nam\": \"now\"}\n</tool_call> b)"},
@@ -235,7 +235,7 @@ std::vector<AnswerSample> Qwen3CoderSamples() {
        "<tool_call><function=get_weather><parameter=city>\n  a \"b\"\n\n\tc\\</d></p\n\n"
        "</parameter></function></tool_call>",
        "F(get_weather)A({\"city\": \"  a \\\"b\\\"\\n\\n\\u0009c\\\\</d></p\\n\"})"},
-      // What the schema says is no text: JSON, Python's words, or else a text.
+      // Values that are no text by the schema are JSON, Python's words, or else a text.
       {"qwen3_coder",
        "<tool_call><function=get_weather><parameter=days>True</parameter><parameter=days>None"
        "</parameter><parameter=days>\n{\"a\": [1]}\n</parameter><parameter=days>soon\n</parameter>"

@@ -50,7 +50,7 @@ std::vector<Answer> Answers() {
   };
 }
 
-// What stands in an answer, and what a model writes instead.
+// Parts of an answer, and the text that a model may write instead.
 const std::vector<std::pair<std::string, std::vector<std::string>>>& Slips() {
   static const auto& slips = *new std::vector<std::pair<std::string, std::vector<std::string>>>{
       {"\"", {"'", "", "\"\"", "\\\"", "''", "`"}},

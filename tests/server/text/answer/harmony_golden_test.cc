@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What the library's messages are to clients.
+// The events that the library's messages are to clients.
 std::vector<AnswerEvent> EventsOf(const Json& messages) {
   constexpr std::string_view kFunctions = "functions.";
   std::vector<AnswerEvent> events;

@@ -14,7 +14,7 @@ import unittest
 
 from differential_test import make_environment, reference
 
-# A text alone; None and lists make it fail.
+# Takes only texts; None and lists make it fail.
 TEXT = """{%- for m in messages %}<|{{ m.role }}|>{{ m.content + '' }}
 {%- for c in m.tool_calls or [] %}[{{ c.function.name }}]{% endfor %}<|end|>{% endfor %}"""
 # The same, and prints whatever it is.
@@ -35,14 +35,14 @@ WALKS_MACRO = """{%- macro show(content) %}{% if content is string %}{{ content 
 {%- for m in messages %}<|{{ m.role }}|>{{ show(m.content) | trim }}<|end|>{% endfor %}"""
 WALKS_FILTER = """{%- for m in messages %}<|{{ m.role }}|>
 {{- m.content if m.content is string else m.content | map(attribute='text') | join('+') }}<|end|>{% endfor %}"""
-# Walks over those of users alone.
+# Walks over the parts of users only.
 WALKS_USERS = """{%- for m in messages %}<|{{ m.role }}|>
 {%- if m.role == 'user' and m.content is not string %}{% for part in m.content %}{{ part.text }}{% endfor %}
 {%- else %}{{ m.content | trim }}{% endif %}<|end|>{% endfor %}"""
-# Takes parts alone: a text would be walked over letter by letter.
+# Takes only parts: a text would be walked over letter by letter.
 PARTS = """{%- for m in messages %}<|{{ m.role }}|>
 {%- for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}<|end|>{% endfor %}"""
-# Shows the first part of a content alone, and fails on a text.
+# Shows only the first part of a content, and fails on a text.
 FIRST_PART = """{%- for m in messages %}<|{{ m.role }}|>
 {%- if m.role == 'user' %}{% for part in m.content | selectattr('type', 'equalto', 'text') %}{{ part.text }}{% endfor %}
 {%- else %}{{ '' + m.content[0]['text'] }}{% endif %}<|end|>{% endfor %}"""
@@ -85,7 +85,7 @@ STRICT = """{%- for m in messages %}{% if m.role not in ["system", "user", "assi
 {{- raise_exception('unknown role') }}{% endif %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"""
 NO_SYSTEM = """{%- for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}
 {{- m.content }}{% endfor %}"""
-# Looks for instructions in the first message alone.
+# Looks for instructions only in the first message.
 FIRST_MESSAGE = """{%- set dev = ['system', 'developer'] %}
 {%- if messages[0].role in dev %}<|dev|>{{ messages[0].content }}{% endif %}
 {%- for m in messages if m.role not in dev %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"""

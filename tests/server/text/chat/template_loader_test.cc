@@ -31,7 +31,7 @@ class TemplateLoaderTest : public ::testing::Test {
     std::ofstream(folder_ / name) << content;
   }
 
-  // What the folder's template for such a request renders, or the error.
+  // The text that the folder's template renders for such a request, or the error.
   std::string Chosen(bool has_tools) {
     const auto set = LoadChatTemplate(folder_);
     if (!set.ok()) return std::string(set.status().message());

@@ -156,7 +156,7 @@ TEST(TokenizerTest, TheConfigNamesBosAndEos) {
   EXPECT_THAT(Tokens(*tokenizer, "a"), ElementsAre("a"));
   EXPECT_EQ(Make(file)->bos_id(), std::nullopt);
   EXPECT_EQ(Make(file, R"({"bos_token": null})")->bos_id(), std::nullopt);
-  // The post_processor alone says what comes around a text.
+  // Only the post_processor says what comes around a text.
   constexpr char kAdd[] =
       R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true, "add_eos_token": true})";
   EXPECT_THAT(Tokens(*Make(file, kAdd), "a"), ElementsAre("a"));

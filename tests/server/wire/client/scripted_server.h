@@ -15,7 +15,8 @@ namespace quire {
 
 class ScriptedServer {
  public:
-  // What it answers to the first bytes of a connection; then it reads until the client has gone.
+  // Gives the server's answer to the first bytes of a connection. Then the server reads until the
+  // client has gone.
   using Answer = std::function<std::string(const std::string& first_bytes)>;
 
   explicit ScriptedServer(Answer answer, const PemTexts& tls = {});

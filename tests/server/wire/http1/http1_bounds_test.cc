@@ -102,8 +102,8 @@ TEST_F(Http1ConnectionTest, SilentConnectionsEnd) {
   EXPECT_THAT(Exchange(Get("/hello"), limits), EndsWith("hello "));
 }
 
-// Whoever announces a body and does not send it has no more right to its connection than who says
-// nothing; who waits for an answer has.
+// A client that announces a body and does not send it has no more right to its connection than one
+// that says nothing. A client that waits for an answer has.
 TEST_F(Http1ConnectionTest, WhoseBodyDoesNotComeGivesWay) {
   Http1Client& half = Connect({}, 96 << 20, /*max_connections=*/2);
   half.Send(Post("Content-Length: 99\r\nExpect: 100-continue\r\n", ""));

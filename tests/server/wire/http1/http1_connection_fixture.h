@@ -1,4 +1,4 @@
-// What the tests of HTTP/1.1 have in common: a server of some routes, and a client of bytes.
+// The common part of the tests of HTTP/1.1: a server of some routes, and a client of bytes.
 #pragma once
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ class Http1Client {
     }
   }
 
-  // What comes until the text does, or until the end.
+  // Reads up to and including the text, or to the end.
   std::string ReadUntil(const std::string& text) {
     while (read_.find(text) == std::string::npos && ReadMore()) {
     }

@@ -123,7 +123,7 @@ class Connection {
     }
     return State::kWantRead;
   }
-  // What the server reads, until there is no more; ends with the state in brackets.
+  // The text that the server reads, until there is no more; ends with the state in brackets.
   std::string ServerReads() {
     std::string text;
     char buffer[1000];

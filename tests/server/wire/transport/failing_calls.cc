@@ -22,7 +22,7 @@ namespace quire::testing {
 
 namespace {
 
-// What all threads share.
+// The state that all threads share.
 struct State {
   std::atomic<bool> is_armed = false;
   std::atomic<Call> call;
@@ -162,7 +162,7 @@ ssize_t write(int fd, const void* buffer, size_t size) {
 
 int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
   QUIRE_REAL(epoll_ctl);
-  // What is not watched any more is never refused.
+  // A call that ends a watch is never refused.
   if (operation != EPOLL_CTL_DEL) QUIRE_FAIL(Call::kEpollControl, -1);
   return real(epoll, operation, fd, event);
 }

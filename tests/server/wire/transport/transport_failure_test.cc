@@ -106,7 +106,8 @@ class TestServer {
     for (const GrpcCallRef& call : held_) call->FinishWith("held");
     held_.clear();
   }
-  // Until so many calls of /hold are here; or, where one may be lost, something has failed.
+  // Waits until `count` calls of /hold are here or, where one may be lost, until something has
+  // failed.
   void WaitForHeld(size_t count, bool may_be_lost) {
     while (!may_be_lost || !FailingCalls::HasFailed()) {
       {
@@ -179,7 +180,7 @@ struct Sweep {
   int error;
   bool is_harmless = false;  // everything is answered all the same
   bool with_tls = false;
-  int64_t step = 1;  // beyond 1, one in so many fails, from a random one on
+  int64_t step = 1;  // beyond 1, one call of this many fails, from a random one on
 };
 
 void PrintTo(const Sweep& sweep, std::ostream* out) { *out << sweep.name; }
@@ -288,7 +289,7 @@ void TransportFailureTest::Visit(TestServer& server) {
   third.reset();
   num_failed_ = static_cast<int>(!second_is_served) + static_cast<int>(!third_is_served);
 
-  // What runs when the server ends is answered, and everything is given back.
+  // A call that runs when the server ends is answered, and everything is given back.
   const int32_t held = first->Call("/hold", "");
   first->SendAll();
   server.WaitForHeld(2, !GetParam().is_harmless);

@@ -41,7 +41,7 @@ void Send(const UniqueFd& fd, const std::string& bytes) {
             static_cast<ssize_t>(bytes.size()));
 }
 
-// What comes, up to `size` bytes; less when the connection ends.
+// Reads up to `size` bytes; fewer when the connection ends.
 std::string Read(const UniqueFd& fd, size_t size) {
   std::string bytes;
   pollfd poll_fd = {fd.get(), POLLIN, 0};

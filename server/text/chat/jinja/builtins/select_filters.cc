@@ -33,7 +33,7 @@ Arguments WithoutFirst(const Arguments& arguments, size_t count) {
 }
 
 Result MapAttribute(Runtime& runtime, const List& list, const Arguments& arguments) {
-  // Only keyword arguments come here; Bind refuses any but these two.
+  // Only keyword arguments come here; Bind refuses all except these two.
   ASSIGN_OR_RETURN(const BoundArguments bound,
                    BoundArguments::Bind(arguments, {"attribute", "default"}, 1));
   const Value* fallback = bound[1] != nullptr && !bound[1]->is_none() ? bound[1] : nullptr;

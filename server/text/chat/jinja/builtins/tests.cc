@@ -14,7 +14,7 @@ namespace {
 
 using Verdict = absl::StatusOr<bool>;
 
-// A test that looks at nothing but the value.
+// A test that looks only at the value.
 template <bool (*predicate)(const Value&)>
 Verdict Unary(Runtime&, const Value& input, const Arguments& arguments) {
   RETURN_IF_ERROR(BoundArguments::Bind(arguments, {}).status());

@@ -124,8 +124,8 @@ class Lexer {
     return at_line_start && end <= line_begin ? begin + line_begin : tag;
   }
 
-  // What follows the end of a tag: all white space after '-', one line break where blocks are
-  // trimmed.
+  // Skips what goes with the end of a tag: all white space after '-', one line break where blocks
+  // are trimmed.
   void FinishTag(size_t size, char sign, bool trims_line_break) {
     const size_t begin = at_;
     Advance(size);

@@ -70,7 +70,7 @@ class Loop : public Object, public std::enable_shared_from_this<Loop> {
   const std::shared_ptr<const List> items_;
   const size_t depth0_;
   size_t next_ = 0;   // The first item that is not tested yet.
-  size_t index_ = 0;  // Of the current item, from 1.
+  size_t index_ = 0;  // The place of the current item, from 1.
   std::optional<Value> previous_;
   std::optional<Value> current_;
   std::deque<Value> ahead_;

@@ -22,7 +22,7 @@ class Macro : public Object {
   bool callable() const override { return true; }
 
   absl::StatusOr<Value> Call(Runtime& runtime, const Arguments& arguments) override {
-    // The scope would be kept alive by the macro that it holds, hence the weak pointer.
+    // The scope holds this macro. A pointer that is not weak would keep the scope alive.
     const std::shared_ptr<Scope> scope = scope_.lock();
     if (scope == nullptr)
       return ErrorInMacro("was called after the block that defines it had ended");
@@ -52,7 +52,7 @@ class Macro : public Object {
     return nullptr;
   }
 
-  // Of those after the first `begin`.
+  // Whether one of the parameters after the first `begin` has this name.
   bool IsParameter(std::string_view name, size_t begin = 0) const {
     const auto& parameters = definition_.parameters;
     return std::any_of(
@@ -77,7 +77,7 @@ class Macro : public Object {
     return absl::OkStatus();
   }
 
-  // What no parameter took: caller, varargs and kwargs, where the body uses them.
+  // Binds what no parameter took: caller, varargs and kwargs, where the body uses them.
   absl::Status BindRest(Context& context, const Arguments& arguments) const {
     const size_t num_parameters = definition_.parameters.size();
     std::vector<Value> varargs;

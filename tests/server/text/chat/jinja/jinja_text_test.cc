@@ -170,7 +170,7 @@ TEST(OriginTest, UserTextStaysUserTextThroughStatements) {
   }
 }
 
-// What user and template text make together is no special token of either.
+// Text that user and template make together is no special token of either.
 TEST(OriginTest, MixedTextKeepsBothMarks) {
   const auto expect = [](const char* source, std::vector<PromptSegment> expected) {
     const auto segments = RenderSegments(source, WithUser("im_start"));

@@ -93,7 +93,7 @@ TEST(UnigramModelTest, UnknownCharactersMakeOneTokenOrBytes) {
 
 TEST(UnigramModelTest, AnUnknownCharacterIsWorseThanTheWorstPiece) {
   EXPECT_THAT(Tokens(*Make(UnigramJson({{"a", -1}, {"ab", -11.5}})), "ab"), ElementsAre("ab"));
-  // Of all scores the unknown token's counts, too.
+  // The unknown token's score counts among all scores, too.
   EXPECT_THAT(Tokens(*Make(UnigramJson({{"a", -1}, {"ab", -20}}, /*unk_score=*/-5)), "ab"),
               ElementsAre("ab"));
 }

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// What the normalizer makes of `text`, or the error.
+// The text that the normalizer makes of `text`, or the error.
 std::string Normalize(std::string_view normalizer, std::string text) {
   const absl::StatusOr<Normalizer> parsed = Normalizer::Parse(json::parse(normalizer));
   if (!parsed.ok()) return std::string(parsed.status().message());
