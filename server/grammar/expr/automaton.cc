@@ -1,0 +1,128 @@
+#include "server/grammar/expr/automaton.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "server/grammar/expr/derivative.h"
+
+namespace quire {
+
+Automaton::Automaton(std::unique_ptr<Grammar> grammar, const AutomatonLimits& limits)
+    : limits_(limits),
+      grammar_(std::move(grammar)),
+      chunks_(std::make_unique<std::atomic<Chunk*>[]>(kMaxChunks)) {
+  CHECK(!grammar_->rules.empty());
+  absl::MutexLock lock(&mutex_);
+  const std::vector<uint8_t> classes = grammar_->store.ByteClasses();
+  std::vector<uint8_t> byte_of_class;
+  for (int byte = 0; byte < 256; ++byte) {
+    class_of_[byte] = classes[byte];
+    if (classes[byte] == byte_of_class.size()) byte_of_class.push_back(static_cast<uint8_t>(byte));
+  }
+  num_classes_ = static_cast<uint32_t>(byte_of_class.size());
+  liveness_ =
+      std::make_unique<Liveness>(grammar_.get(), std::move(byte_of_class), limits.max_search);
+  CHECK(StateOf(ExprStore::kNothing).is_dead());
+  end_ = StateOf(ExprStore::kEmpty);
+  for (size_t i = 0; i < grammar_->rules.size(); ++i) {
+    is_nullable_rule_.push_back(liveness_->IsNullableRule(static_cast<RuleId>(i)));
+  }
+  // Not yet with their calls, which need every rule's start: those come with the first look.
+  for (const ExprId expr : grammar_->rules) rule_starts_.push_back(StateOf(expr));
+  Account();
+}
+
+Automaton::~Automaton() {
+  for (uint32_t i = 0; i < kMaxChunks; ++i) delete chunks_[i].load(std::memory_order_relaxed);
+}
+
+absl::Status Automaton::status() const {
+  if (ok()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      "the constraint is too complex: it needs more memory than allowed");
+}
+
+void Automaton::Account() const {
+  const size_t num_chunks = (num_states_ + kChunkSize - 1) / kChunkSize;
+  const size_t bytes = grammar_->store.num_bytes() + call_bytes_ +
+                       num_chunks * (sizeof(Chunk) + kChunkSize * num_classes_ * sizeof(uint32_t));
+  num_bytes_.store(bytes, std::memory_order_relaxed);
+  if (bytes > limits_.max_bytes || grammar_->store.overflowed() || liveness_->gave_up()) {
+    failed_.store(true, std::memory_order_relaxed);
+  }
+}
+
+Automaton::Chunk* Automaton::ChunkFor(uint32_t index) const {
+  std::atomic<Chunk*>& slot = chunks_[index >> kChunkBits];
+  if (Chunk* const chunk = slot.load(std::memory_order_relaxed); chunk != nullptr) return chunk;
+  auto chunk = std::make_unique<Chunk>();
+  const size_t size = size_t{kChunkSize} * num_classes_;
+  chunk->next = std::make_unique<std::atomic<uint32_t>[]>(size);
+  for (size_t i = 0; i < size; ++i) chunk->next[i].store(kUnknown, std::memory_order_relaxed);
+  if (index == 0) {  // the dead state stays dead
+    for (size_t i = 0; i < num_classes_; ++i) chunk->next[i].store(0, std::memory_order_relaxed);
+  }
+  slot.store(chunk.get(), std::memory_order_release);
+  return chunk.release();
+}
+
+State Automaton::StateOf(ExprId expr) const {
+  ExprStore& store = grammar_->store;
+  if (expr >= state_of_expr_.size()) {
+    state_of_expr_.resize(std::max<size_t>(store.size(), expr + 1), kUnknown);
+  }
+  if (state_of_expr_[expr] != kUnknown) return State::FromValue(state_of_expr_[expr]);
+  const bool is_certain =
+      !store.may_be_nothing(expr) && (!store.has_rules(expr) || liveness_->all_rules_live());
+  if (expr == ExprStore::kNothing || (!is_certain && !liveness_->IsLive(expr))) {
+    if (expr == ExprStore::kNothing) {
+      ChunkFor(0);
+      num_states_ = std::max<uint32_t>(num_states_, 1);
+    }
+    state_of_expr_[expr] = 0;
+    return State();
+  }
+  if (num_states_ >= kMaxChunks * kChunkSize) {
+    failed_.store(true, std::memory_order_relaxed);
+    return State();
+  }
+  const uint32_t index = num_states_++;
+  std::vector<RuleCall> calls;
+  if (store.has_rules(expr)) calls = quire::CallsOf(&store, expr);
+  const State state(index, store.is_nullable(expr), !calls.empty());
+  // Known before its calls are looked at: a rule may come back to its own state.
+  if (expr >= state_of_expr_.size()) state_of_expr_.resize(store.size(), kUnknown);
+  state_of_expr_[expr] = state.value();
+  StateInfo& info = ChunkFor(index)->info[index & (kChunkSize - 1)];
+  info.expr = expr;
+  info.plain_hash = store.has_rules(expr) ? 0 : store.hash(expr);
+  for (const RuleCall& call : calls) {
+    const State rest = StateOf(call.rest);
+    if (!rest.is_dead() && liveness_->IsLive(store.Rule(call.rule)))
+      info.calls.push_back({call.rule, rest});
+  }
+  call_bytes_ += info.calls.capacity() * sizeof(AutomatonCall);
+  return state;
+}
+
+State Automaton::Make(State state, uint8_t byte) const {
+  absl::MutexLock lock(&mutex_);
+  std::atomic<uint32_t>& slot =
+      const_cast<std::atomic<uint32_t>&>(Row(state.index())[class_of_[byte]]);
+  if (const uint32_t value = slot.load(std::memory_order_relaxed); value != kUnknown)
+    return State::FromValue(value);
+  if (!ok()) return State();
+  const State next = StateOf(Derivative(&grammar_->store, InfoOf(state.index()).expr, byte));
+  Account();
+  slot.store(next.value(), std::memory_order_release);
+  return next;
+}
+
+absl::Span<const AutomatonCall> Automaton::CallsOf(State state) const {
+  return InfoOf(state.index()).calls;
+}
+
+uint64_t Automaton::PlainHash(State state) const { return InfoOf(state.index()).plain_hash; }
+
+}  // namespace quire

@@ -1,0 +1,25 @@
+// The derivatives of expressions: what may follow after a byte, or after a rule's string.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "server/grammar/expr/expr_store.h"
+
+namespace quire {
+
+// The strings s for which `byte` s is in `id`. Calls of rules begin with no byte: see CallsOf.
+ExprId Derivative(ExprStore* store, ExprId id, uint8_t byte);
+
+// `id` has every string that is one of `rule` followed by one of `rest`.
+struct RuleCall {
+  RuleId rule;
+  ExprId rest;
+
+  friend bool operator==(const RuleCall&, const RuleCall&) = default;
+};
+
+// The calls with which the strings of `id` may begin, each once.
+std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id);
+
+}  // namespace quire

@@ -1,0 +1,46 @@
+// Whether an expression has any string at all, so that nobody is led into a dead end. Terms with
+// intersections and complements must be searched for a string; what is found is kept.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "server/grammar/expr/grammar.h"
+
+namespace quire {
+
+class Liveness {
+ public:
+  // Both outlive this. `byte_of_class`: a byte of each class that the grammar tells apart.
+  // A search looks at no more than `max_search` expressions.
+  Liveness(Grammar* grammar, std::vector<uint8_t> byte_of_class, int64_t max_search);
+
+  // Whether some string is in `id`, rules included. Expressions whose search is given up count as
+  // dead, and gave_up() is true from then on.
+  bool IsLive(ExprId id);
+  // Whether a rule has the empty string.
+  bool IsNullableRule(RuleId rule) const { return is_nullable_rule_[rule]; }
+  // Whether every rule has a string: if not, each expression must be asked about.
+  bool all_rules_live() const { return all_rules_live_; }
+  bool gave_up() const { return gave_up_; }
+
+ private:
+  enum class Known : uint8_t { kNo, kLive, kDead };
+
+  void FindRules();
+  bool CanBeEmpty(ExprId id) const;
+  bool HasString(ExprId id);
+  bool Search(ExprId id);
+  Known& known(ExprId id);
+
+  Grammar* const grammar_;
+  const std::vector<uint8_t> byte_of_class_;
+  const int64_t max_search_;
+  std::vector<Known> known_;  // by id; of terms without rules
+  std::vector<bool> is_live_rule_;
+  std::vector<bool> is_nullable_rule_;
+  bool all_rules_live_ = true;
+  bool gave_up_ = false;
+};
+
+}  // namespace quire
