@@ -262,6 +262,7 @@ void ModelRunner::EnqueueSampling(const BatchMetadata& batch) {
     backend_.ops().Sample(*stream_, {.logits = decoder_.Logits(*stream_, first, num_rows),
                                      .rows = arrays.sampling + first,
                                      .bias = arrays.bias,
+                                     .token_masks = nullptr,
                                      .token_counts = token_counts_.as<int32_t>(),
                                      .row_last_token = row_last_token_.as<int32_t>(),
                                      .sampled_ids = outputs.ids + first,
