@@ -278,6 +278,10 @@ void BatchBuilder::AddSequence(const ScheduledSequence& sequence, const BatchArr
       batch->num_sampled_rows > 0 ? BiasEnd(arrays.sampling[batch->num_sampled_rows - 1]) : 0;
   row.num_bias = AppendBias(sequence, row.bias_begin, arrays);
   batch->any_logprobs |= row.num_logprobs >= 0;
+  if (sequence.constraint != nullptr) {
+    row.mask = static_cast<int32_t>(batch->constraints.size());
+    batch->constraints.push_back(sequence.constraint);
+  }
   rows->sampled = batch->num_sampled_rows;
   arrays.logits_indices[batch->num_sampled_rows] = batch->num_tokens - 1;
   arrays.sampling[batch->num_sampled_rows++] = row;
