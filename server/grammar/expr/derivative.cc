@@ -121,4 +121,47 @@ std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id) {
   return calls;
 }
 
+namespace {
+
+// A least count that no walk comes to.
+constexpr uint32_t kMany = 1u << 20;
+// Smaller counts are left as they are: they end within a token.
+constexpr uint32_t kMinRelaxed = 4;
+
+ExprId RelaxTerm(ExprStore* store, ExprId id, uint32_t* slack) {
+  switch (store->kind(id)) {
+    case ExprKind::kConcat: {
+      const ExprId first = RelaxTerm(store, store->first(id), slack);
+      return store->Concat(first, RelaxTerm(store, store->second(id), slack));
+    }
+    case ExprKind::kOr: {
+      std::vector<ExprId> operands(store->operands(id).begin(), store->operands(id).end());
+      for (ExprId& operand : operands) operand = RelaxTerm(store, operand, slack);
+      return store->Or(operands);
+    }
+    case ExprKind::kRepeat: {
+      uint32_t min = store->min(id), max = store->max(id);
+      if (min >= kMinRelaxed && min < kMany) {
+        *slack = std::min(*slack, min);
+        min = kMany;
+        max = kUnbounded;
+      } else if (max >= kMinRelaxed && max != kUnbounded) {
+        *slack = std::min(*slack, max);
+        max = kUnbounded;
+      }
+      return store->Repeat(store->first(id), min, max);
+    }
+    default:
+      return id;
+  }
+}
+
+}  // namespace
+
+Relaxed Relax(ExprStore* store, ExprId id) {
+  Relaxed relaxed = {id, kUnbounded};
+  if (!store->has_rules(id)) relaxed.expr = RelaxTerm(store, id, &relaxed.slack);
+  return relaxed;
+}
+
 }  // namespace quire

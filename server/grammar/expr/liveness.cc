@@ -8,7 +8,7 @@
 namespace quire {
 
 Liveness::Liveness(Grammar* grammar, std::vector<uint8_t> byte_of_class, int64_t max_search)
-    : grammar_(grammar), byte_of_class_(std::move(byte_of_class)), max_search_(max_search) {
+    : grammar_(grammar), byte_of_class_(std::move(byte_of_class)), searches_left_(max_search) {
   FindRules();
 }
 
@@ -106,7 +106,7 @@ bool Liveness::Search(ExprId id) {
     }
   };
   for (size_t at = 0; at < visits.size(); ++at) {
-    if (static_cast<int64_t>(visits.size()) > max_search_ || store.overflowed()) {
+    if (--searches_left_ < 0 || store.overflowed()) {
       gave_up_ = true;
       return false;
     }

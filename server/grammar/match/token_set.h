@@ -27,10 +27,6 @@ struct TokenSet {
   size_t num_bytes() const { return (bits.size() + ends.size()) * sizeof(uint32_t); }
 };
 
-// What the walk from `state` reaches.
-std::shared_ptr<const TokenSet> MakeTokenSet(const Automaton& automaton, State state,
-                                             const TokenTrie& trie);
-
 // Any thread.
 class TokenSetCache {
  public:
@@ -42,6 +38,9 @@ class TokenSetCache {
                                       const TokenTrie& trie);
 
  private:
+  std::shared_ptr<const TokenSet> Make(const Automaton& automaton, State state,
+                                       const TokenTrie& trie);
+
   struct Entry {
     std::shared_ptr<const TokenSet> set;  // null while it is being made
     std::list<uint64_t>::iterator use;
