@@ -63,11 +63,8 @@ bool Liveness::HasString(ExprId id) {
     switch (store.kind(id)) {
       case ExprKind::kRule:
         return is_live_rule_[store.rule(id)];
-      case ExprKind::kOr: {
-        const std::vector<ExprId> operands(store.operands(id).begin(), store.operands(id).end());
-        return std::any_of(operands.begin(), operands.end(),
-                           [&](ExprId operand) { return HasString(operand); });
-      }
+      case ExprKind::kOr:
+        return HasStringOfAny(id);
       case ExprKind::kRepeat:
         return HasString(store.first(id));
       case ExprKind::kAnd:
@@ -80,6 +77,19 @@ bool Liveness::HasString(ExprId id) {
         return true;
     }
   }
+}
+
+// The answer is kept, unless rules could change it: alternatives that share their ends would
+// otherwise be looked through again for each way to get there.
+bool Liveness::HasStringOfAny(ExprId id) {
+  const ExprStore& store = grammar_->store;
+  const bool is_kept = !store.has_rules(id);
+  if (is_kept && known(id) != Known::kNo) return known(id) == Known::kLive;
+  const std::vector<ExprId> operands(store.operands(id).begin(), store.operands(id).end());
+  const bool is_live = std::any_of(operands.begin(), operands.end(),
+                                   [this](ExprId operand) { return HasString(operand); });
+  if (is_kept && (is_live || !gave_up_)) known(id) = is_live ? Known::kLive : Known::kDead;
+  return is_live;
 }
 
 Liveness::Known& Liveness::known(ExprId id) {

@@ -30,6 +30,7 @@ class Liveness {
   void FindRules();
   bool CanBeEmpty(ExprId id) const;
   bool HasString(ExprId id);
+  bool HasStringOfAny(ExprId id);
   bool Search(ExprId id);
   Known& known(ExprId id);
 
