@@ -29,8 +29,8 @@ struct Relaxed {
 };
 
 // Repeats that may be many become endless, and those that must be many must be more than anybody
-// ever sees. Both have the same beginnings of strings as far as `slack` bytes, exclusive. Inside an intersection
-// counts stay: the other operand may need them.
+// ever sees. Both have the same beginnings of strings as far as `slack` bytes, exclusive. Inside an
+// intersection counts stay: the other operand may need them.
 Relaxed Relax(ExprStore* store, ExprId id);
 
 }  // namespace quire

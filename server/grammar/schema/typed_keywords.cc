@@ -85,8 +85,8 @@ ExprId SchemaShapes::PatternOf(const JsonTree& schema, const std::string& key,
                                const std::string& pattern, bool whole) {
   const auto [entry, is_new] = patterns_.try_emplace({pattern, whole}, ExprStore::kAnything);
   if (!is_new) return entry->second;
-  const absl::StatusOr<ExprId> expr =
-      RegexExpr(&store_, pattern, {.spelling = Spelling::kJsonString, .whole = whole, .limits = {}});
+  const absl::StatusOr<ExprId> expr = RegexExpr(
+      &store_, pattern, {.spelling = Spelling::kJsonString, .whole = whole, .limits = {}});
   if (expr.ok()) return entry->second = *expr;
   Fail(schema, key,
        absl::Status(expr.status().code(),
