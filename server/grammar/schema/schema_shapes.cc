@@ -39,6 +39,14 @@ void SchemaShapes::Invalid(const JsonTree& schema, absl::string_view key, absl::
   Fail(schema, key, absl::InvalidArgumentError(must));
 }
 
+std::string SchemaShapes::PlaceOf(FormulaId formula) const {
+  for (const Literal& literal : literals_[formula]) {
+    if (literal.tree != nullptr) return document_.PathOf(*literal.tree);
+    if (literal.formula != formula) return PlaceOf(literal.formula);
+  }
+  return "#";
+}
+
 FormulaId SchemaShapes::Intern(std::vector<Literal> literals) {
   const auto [entry, is_new] =
       formulas_.try_emplace(literals, static_cast<FormulaId>(literals_.size()));
@@ -217,10 +225,11 @@ Shape SchemaShapes::ShapeOfConstant(const JsonTree& value) {
     case JsonTree::Kind::kObject: {
       ObjectCell cell = {.rules = {{ExprStore::kAnything, kNoValue}}};
       for (size_t i = 0; i < value.items.size(); ++i) {
+        if (MemberOf(value, value.keys[i]) != &value.items[i]) continue;  // the last one counts
         cell.members.push_back(
             {value.keys[i], Intern({{LiteralKind::kConstant, &value.items[i], 0}}), true});
       }
-      cell.min = static_cast<uint32_t>(value.items.size());
+      cell.min = static_cast<uint32_t>(cell.members.size());
       shape.objects = {std::move(cell)};
       break;
     }

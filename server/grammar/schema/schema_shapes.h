@@ -40,6 +40,8 @@ class SchemaShapes : public Formulas {
   bool Implies(FormulaId a, FormulaId b) override;
 
   ShapeAlgebra& algebra() { return algebra_; }
+  // The place of the formula's first schema, for errors.
+  std::string PlaceOf(FormulaId formula) const;
 
   // The first error: where it is in the schema, and what to change. INVALID_ARGUMENT for what is no
   // schema, UNIMPLEMENTED for what is not enforced, RESOURCE_EXHAUSTED beyond the limits.
