@@ -151,11 +151,28 @@ ExprId ExprStore::Concat(ExprId first, ExprId second) {
     for (size_t i = parts.size(); i-- > 0;) result = Concat(parts[i], result);
     return result;
   }
+  if (kind(first) == ExprKind::kRepeat) {
+    if (const ExprId merged = MergedRepeats(first, second); merged != kNothing) return merged;
+  }
   const Node& a = nodes_[first];
   const Node& b = nodes_[second];
   return Add({ExprKind::kConcat, a.is_nullable && b.is_nullable, a.has_rules || b.has_rules,
               a.may_be_nothing || b.may_be_nothing, first, second},
              Mix(a.hash, b.hash));
+}
+
+// x{2,5}x{1,3} is x{3,8}: a row of things that can be left out would otherwise be looked at from
+// each of its members. kNothing if the two are not of one thing.
+ExprId ExprStore::MergedRepeats(ExprId first, ExprId second) {
+  const bool has_more = kind(second) == ExprKind::kConcat;
+  const ExprId next = has_more ? this->first(second) : second;
+  if (kind(next) != ExprKind::kRepeat || this->first(next) != this->first(first)) return kNothing;
+  const auto sum = [](uint32_t a, uint32_t b) {
+    return a == kUnbounded || b == kUnbounded || a > kUnbounded - b ? kUnbounded : a + b;
+  };
+  const ExprId merged =
+      Repeat(this->first(first), sum(min(first), min(next)), sum(max(first), max(next)));
+  return has_more ? Concat(merged, this->second(second)) : merged;
 }
 
 ExprId ExprStore::Concat(std::initializer_list<ExprId> parts) {
@@ -180,6 +197,7 @@ bool ExprStore::Flatten(ExprKind kind, absl::Span<const ExprId> operands,
     const absl::Span<const ExprId> nested = this->operands(id);
     flat->insert(flat->end(), nested.begin(), nested.end());
   }
+  CountWork(flat->size());
   std::sort(flat->begin(), flat->end());
   flat->erase(std::unique(flat->begin(), flat->end()), flat->end());
   return true;

@@ -108,6 +108,15 @@ class ExprStore {
   size_t num_bytes() const;
   bool overflowed() const { return overflowed_; }
 
+  // Work: terms looked at and operands sorted, each some 10 to 50 ns. Beyond the limit, which is
+  // none at first, the store has overflowed.
+  void CountWork(size_t work) {
+    work_ += work;
+    if (work_ > max_work_) overflowed_ = true;
+  }
+  uint64_t work() const { return work_; }
+  void LimitWork(uint64_t more) { max_work_ = work_ + more; }
+
   // The classes of bytes that no expression of the store tells apart, nor a derivative of one:
   // a class for each byte. At most 256.
   std::vector<uint8_t> ByteClasses() const;
@@ -128,10 +137,12 @@ class ExprStore {
   bool IsSame(const Node& a, const Node& b) const;
   void Grow();
   void MergeRepeats(std::vector<ExprId>* operands);
+  ExprId MergedRepeats(ExprId first, ExprId second);
   bool Flatten(ExprKind kind, absl::Span<const ExprId> operands, std::vector<ExprId>* flat);
 
   const size_t max_bytes_;
   bool overflowed_ = false;
+  uint64_t work_ = 0, max_work_ = UINT64_MAX;
   std::vector<Node> nodes_;
   std::vector<ExprId> table_;  // open addressing by hash; 0 = free (kNothing is never looked up)
   std::vector<ByteSet> byte_sets_;

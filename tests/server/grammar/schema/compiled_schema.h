@@ -41,7 +41,7 @@ class CompiledSchema {
   // No text is valid.
   bool is_empty() const { return automaton_->StartOf(0).is_dead(); }
 
-  // What became of a text: it is valid as a whole, or only `length` bytes of it may begin one.
+  // The text is valid as a whole, or only `length` bytes of it may begin a valid one.
   struct Verdict {
     bool is_valid;
     size_t length;

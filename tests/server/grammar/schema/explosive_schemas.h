@@ -1,6 +1,8 @@
-// Schemas that are small and mean much: each must be compiled or refused within the limits.
+// Schemas that are small and mean much: each must be compiled or refused within the limits. One
+// thread.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +13,8 @@ namespace quire {
 
 struct ExplosiveSchema {
   std::string name, schema;
+
+  friend void PrintTo(const ExplosiveSchema& one, std::ostream* out) { *out << one.name; }
 };
 
 // `text` `count` times, with commas; %i in it is the number.
@@ -131,6 +135,9 @@ inline std::vector<ExplosiveSchema> SchemasOfTexts() {
   return {
       {"RepeatsOfRepeats", R"({"pattern":"^(((a{0,100}b){0,100}c){0,100}d){0,100}$"})"},
       {"OptionalLetters", absl::StrCat(R"({"pattern":"^)", RepeatedText("a?", 15000), "$\"}")},
+      {"OptionalPairs", absl::StrCat(R"({"pattern":"^)", RepeatedText("a?b?", 8000), "$\"}")},
+      {"OptionalThrees",
+       absl::StrCat(R"({"pattern":"^)", RepeatedText("a?[ab]?[a-c]?", 4000), "$\"}")},
       {"OptionalClasses", absl::StrCat(R"({"pattern":"^)", RepeatedText("[a-y]?", 8000), "$\"}")},
       {"Lookaheads", absl::StrCat(R"({"pattern":"^)", RepeatedText("(?=.*a.{9}b)", 12), "$\"}")},
       {"DifferentLookaheads",

@@ -89,6 +89,28 @@ TEST(ReferencesTest, ThatLeadNowhere) {
               "an object or a boolean");
 }
 
+// Whether two schemas of a member exclude each other is asked while the whole is not known yet.
+TEST(ReferencesTest, RecursiveInsideOfCombinations) {
+  ExpectTexts(
+      R"({"allOf": [{"properties": {"x": {"allOf": [{"$ref": "#"}, {"required": ["y"]}]}}},
+                    {"properties": {"x": {"type": "object"}}}]})",
+      {R"({"x": {"y": 1}})", R"({"x": {"x": {"y": 2}, "y": 1}})", "1"},
+      {R"({"x": {}})", R"({"x": 1})", R"({"x": {"x": {}, "y": 1}})"});
+  ExpectTexts(
+      R"({"type": "object", "properties": {"kind": {"type": "string"},
+          "child": {"oneOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["kind", "child"],
+          "anyOf": [{"properties": {"kind": {"const": "a"}, "child": {"type": "object"}}},
+                    {"properties": {"kind": {"const": "b"}, "child": {"type": "null"}}}]})",
+      {R"({"kind": "b", "child": null})",
+       R"({"kind": "a", "child": {"kind": "b", "child": null}})"},
+      {R"({"kind": "a", "child": null})", R"({"kind": "b", "child": {"kind": "b", "child": null}})",
+       R"({"kind": "a", "child": {"kind": "a", "child": null}})"});
+  ExpectTexts(R"({"properties": {"x": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+                  "allOf": [{"properties": {"x": {"type": ["object", "null"]}}}]})",
+              {R"({"x": {"x": null}})", "1", R"({"y": 1})"},
+              {R"({"x": 1})", R"({"x": {"x": []}})"});
+}
+
 // Constants are no schemas.
 TEST(ReferencesTest, NotInConstants) {
   ExpectTexts(R"({"enum": [{"$ref": "#/nowhere"}, {"$id": "a"}]})",

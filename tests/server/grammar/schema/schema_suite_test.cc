@@ -121,8 +121,8 @@ bool AcceptsAny(const CompiledSchema& schema, const std::vector<std::string>& te
                      [&](const std::string& text) { return schema.Accepts(text); });
 }
 
-// Of one keyword's file of the suite, or of all real schemas: numbers of tests, except `refused`,
-// which are schemas by the reason.
+// The results of one keyword's file of the suite, or of all real schemas: numbers of tests, except
+// `refused`, which are schemas by the reason.
 struct Tally {
   std::map<std::string, int> counts;
   std::map<std::string, int> refused;
