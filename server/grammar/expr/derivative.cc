@@ -111,6 +111,46 @@ ExprId Derivative(ExprStore* store, ExprId id, uint8_t byte) {
   return ExprStore::kNothing;
 }
 
+Beginning BeginningOf(const ExprStore& store, ExprId id) {
+  Beginning all;
+  const auto add = [&all, &store](ExprId part) {
+    const Beginning one = BeginningOf(store, part);
+    all.has_byte = all.has_byte || one.has_byte;
+    all.has_call = all.has_call || one.has_call;
+  };
+  // The parts of a concatenation that can be left out, in a loop: there may be thousands.
+  for (; store.kind(id) == ExprKind::kConcat; id = store.second(id)) {
+    add(store.first(id));
+    if (!store.is_nullable(store.first(id))) return all;
+  }
+  switch (store.kind(id)) {
+    case ExprKind::kOr:
+      for (const ExprId operand : store.operands(id)) add(operand);
+      break;
+    case ExprKind::kRepeat:
+      add(store.first(id));
+      break;
+    case ExprKind::kRule:
+      all.has_call = true;
+      break;
+    case ExprKind::kNothing:
+    case ExprKind::kEmpty:
+    case ExprKind::kConcat:
+      break;
+    case ExprKind::kRemainder:
+      all.has_byte =
+          all.has_byte || !store.remainder(id).after_point || store.remainder(id).num_decimals > 0;
+      break;
+    case ExprKind::kBytes:
+    case ExprKind::kLiteral:
+    case ExprKind::kAnd:
+    case ExprKind::kNot:
+      all.has_byte = true;
+      break;
+  }
+  return all;
+}
+
 std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id) {
   std::vector<RuleCall> calls;
   AddCalls(store, id, ExprStore::kEmpty, &calls);

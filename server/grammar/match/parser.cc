@@ -76,17 +76,16 @@ void Parser::Predict(const Item& item) {
   }
 }
 
-// Adds all that follows without a byte, and drops what no byte can follow.
+// Adds all that follows without a byte, and drops the items that no byte can follow.
 Parser::Position Parser::Close() {
   for (size_t i = set_begin_; i < items_.size(); ++i) {
     const Item item = items_[i];
     if (item.state.is_final()) End(item.call);
     if (item.state.has_calls()) Predict(item);
   }
-  const auto ended =
-      std::remove_if(items_.begin() + static_cast<ptrdiff_t>(set_begin_), items_.end(),
-                     [this](const Item& item) { return automaton_->IsEnd(item.state); });
-  items_.erase(ended, items_.end());
+  const auto stuck = std::remove_if(items_.begin() + static_cast<ptrdiff_t>(set_begin_),
+                                    items_.end(), [](Item item) { return item.state.is_stuck(); });
+  items_.erase(stuck, items_.end());
   if (!new_waiters_.empty()) {
     std::stable_sort(new_waiters_.begin(), new_waiters_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
