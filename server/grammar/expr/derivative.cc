@@ -45,7 +45,7 @@ std::vector<ExprId> OfOperands(ExprStore* store, ExprId id, uint8_t byte) {
 // out.
 ExprId OfConcat(ExprStore* store, ExprId id, uint8_t byte) {
   std::vector<ExprId> alternatives;
-  while (store->kind(id) == ExprKind::kConcat) {
+  while (store->kind(id) == ExprKind::kConcat && !store->overflowed()) {
     const ExprId first = store->first(id), second = store->second(id);
     alternatives.push_back(store->Concat(Derivative(store, first, byte), second));
     if (!store->is_nullable(first)) return store->Or(alternatives);
