@@ -159,40 +159,66 @@ void Engine::Impl::Run() {
 }
 
 // One round: schedule and submit a step, then make the oldest one true, unless it may run on while
-// the next is scheduled. False when there was nothing to do.
+// the next is scheduled. A step with a constrained row that reads a token of the step before comes
+// true only up to its logits: then that step is made true first, and the masks follow while the
+// forward pass runs. False when there was nothing to do.
 bool Engine::Impl::Step() {
   ModelRunner& runner = *parts_->runner;
   Scheduler& scheduler = *parts_->scheduler;
   StepClock stage(config_.step_trace);
   const SchedulerOutput output = scheduler.Schedule();
   Deliver(scheduler.TakeEvents());
+  bool committed = false;
   if (!output.empty()) {
     Count(output);
     stage.End(output.step, StepStage::kSchedule);
     steps_.Begin(output, MonotonicNow(), &metrics_);
     runner.Submit(output);
+    if (MasksNeedResult(output)) {
+      if (!CommitOldest()) return false;
+      committed = true;
+    }
+    runner.Sample();
   }
   const int may_run_on = config_.async_scheduling && !output.empty() ? 1 : 0;
   if (runner.num_in_flight() > may_run_on) {
-    StepClock result_stage(config_.step_trace);
-    absl::StatusOr<StepResult> result = runner.Wait();
-    if (!result.ok()) {
-      Fail(result.status());
-      return false;
-    }
-    steps_.End(MonotonicNow(), &metrics_);
-    if (const int64_t* const counts = runner.expert_counts(); counts != nullptr) {
-      metrics_.expert_tokens.Update(counts);
-    }
-    const uint64_t step = result->step;
-    result_stage.End(step, StepStage::kWait);
-    scheduler.Commit(*std::move(result));
-    result_stage.End(step, StepStage::kCommit);
-    Deliver(scheduler.TakeEvents());
-    result_stage.End(step, StepStage::kDeliver);
-    return true;
+    if (!CommitOldest()) return false;
+    committed = true;
   }
-  return !output.empty();
+  if (committed) {
+    StepClock deliver_stage(config_.step_trace);
+    Deliver(scheduler.TakeEvents());
+    deliver_stage.End(last_committed_, StepStage::kDeliver);
+  }
+  return committed || !output.empty();
+}
+
+// Whether a mask depends on a token that only the device knows yet.
+bool Engine::Impl::MasksNeedResult(const SchedulerOutput& output) {
+  return std::any_of(output.sequences.begin(), output.sequences.end(),
+                     [](const ScheduledSequence& sequence) {
+                       return sequence.constraint != nullptr && sequence.input_on_device;
+                     });
+}
+
+// Waits for the oldest step in flight and makes it true. False when the device has failed.
+bool Engine::Impl::CommitOldest() {
+  ModelRunner& runner = *parts_->runner;
+  StepClock stage(config_.step_trace);
+  absl::StatusOr<StepResult> result = runner.Wait();
+  if (!result.ok()) {
+    Fail(result.status());
+    return false;
+  }
+  steps_.End(MonotonicNow(), &metrics_);
+  if (const int64_t* const counts = runner.expert_counts(); counts != nullptr) {
+    metrics_.expert_tokens.Update(counts);
+  }
+  last_committed_ = result->step;
+  stage.End(last_committed_, StepStage::kWait);
+  parts_->scheduler->Commit(*std::move(result));
+  stage.End(last_committed_, StepStage::kCommit);
+  return true;
 }
 
 void Engine::Impl::Count(const SchedulerOutput& output) {
@@ -270,7 +296,7 @@ void Engine::Impl::Add(const AddMessage& message, FinishReason cancelled) {
                         .request = message.request,
                         .meter = RequestMeter(*message.request, message.submitted),
                         .touched = false,
-                        .is_broken = false});
+                        .error = absl::OkStatus()});
   CHECK(inserted);
   if (cancelled != FinishReason::kNone) {
     Refuse(id, cancelled, absl::OkStatus());
@@ -324,7 +350,7 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
     if (!active.touched) touched_.push_back(key.request);
     active.touched = true;
     if (event.kind == SequenceEvent::Kind::kFinished && event.reason == FinishReason::kError) {
-      NoteBroken(&active, key);
+      NoteError(&active, key, event.error);
       for (SequenceEvent& further : parts_->scheduler->TakeEvents()) {
         events.push_back(std::move(further));
       }
@@ -346,19 +372,22 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
   NoteEnded(num_finished);
 }
 
-// One of its continuations has broken logits: the request has no answer, so the others end, too.
-void Engine::Impl::NoteBroken(ActiveRequest* active, const SequenceKey& key) {
-  active->writer.SetFailure(
-      key.index, absl::InternalError("the model produced logits that are no numbers (NaN)"));
-  if (active->is_broken) return;
-  active->is_broken = true;
-  metrics_.broken_logits.Add();
-  if (metrics_.broken_logits.value() == 1) {
-    spdlog::error(
-        "the model produced logits that are no numbers (NaN), and its request was ended; "
-        "quire_broken_logits_total counts further ones. The model's files are damaged, or its "
-        "values do not fit --dtype {}",
-        DTypeName(parts_->model.dtype));
+// One of its continuations cannot go on: the request has no answer, so the others end, too.
+void Engine::Impl::NoteError(ActiveRequest* active, const SequenceKey& key,
+                             const absl::Status& error) {
+  const bool is_first = active->error.ok();
+  if (is_first) active->error = error;
+  active->writer.SetFailure(key.index, active->error);
+  if (!is_first) return;
+  if (absl::IsInternal(error)) {
+    metrics_.broken_logits.Add();
+    if (metrics_.broken_logits.value() == 1) {
+      spdlog::error(
+          "the model produced logits that are no numbers (NaN), and its request was ended; "
+          "quire_broken_logits_total counts further ones. The model's files are damaged, or its "
+          "values do not fit --dtype {}",
+          DTypeName(parts_->model.dtype));
+    }
   }
   parts_->scheduler->Cancel(key.request, FinishReason::kError);
 }

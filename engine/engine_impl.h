@@ -57,8 +57,8 @@ class Engine::Impl {
     OutputWriter writer;
     std::shared_ptr<const Request> request;
     RequestMeter meter;
-    bool touched;    // has events its listener must be told of
-    bool is_broken;  // the model's logits were no numbers
+    bool touched;        // has events its listener must be told of
+    absl::Status error;  // with which its first continuation that could not go on has ended
   };
 
   absl::Status CheckAdmitting() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
@@ -72,7 +72,9 @@ class Engine::Impl {
   void NoteEnded(int64_t num_requests) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Refuse(RequestId id, FinishReason reason, const absl::Status& status);
   void Deliver(std::vector<SequenceEvent> events);
-  void NoteBroken(ActiveRequest* active, const SequenceKey& key);
+  void NoteError(ActiveRequest* active, const SequenceKey& key, const absl::Status& error);
+  static bool MasksNeedResult(const SchedulerOutput& output);
+  bool CommitOldest();
   void MirrorQueue();
   void Count(const SchedulerOutput& output);
   void Fail(const absl::Status& status);
@@ -100,6 +102,7 @@ class Engine::Impl {
   std::vector<RequestId> touched_;
   std::vector<QueueChange> queue_changes_;  // of the scheduler's, not yet in queue_
   uint64_t num_steps_ = 0;
+  uint64_t last_committed_ = 0;  // step
   int64_t num_prompt_tokens_ = 0;
   int64_t num_generated_tokens_ = 0;
   StepMeter steps_;

@@ -277,6 +277,7 @@ absl::Status WarmUp(const EngineConfig& config, EngineParts& parts) {
   RETURN_IF_ERROR(scheduler.Add(request));
   while (scheduler.HasUnfinished()) {
     parts.runner->Submit(scheduler.Schedule());
+    parts.runner->Sample();
     ASSIGN_OR_RETURN(StepResult result, parts.runner->Wait());
     scheduler.Commit(std::move(result));
   }

@@ -1,6 +1,13 @@
 // Arguments of the two sampling operations of kernels/ops.h. The token that a row draws depends
 // only on the row, its seed and its position, never on its neighbours. Order as in Hugging Face's
-// generate: penalties, logit bias and bans, then (unless greedy) temperature, top-k, top-p, min-p.
+// generate: penalties, logit bias and bans, the mask, then (unless greedy) temperature, top-k,
+// top-p, min-p.
+//
+// A row with a mask draws a token of its mask, whatever the rest of the row says. If penalties,
+// bias and bans leave all tokens of the mask at -infinity, the row takes the token of the mask with
+// the greatest untouched logit, at any temperature; of equal ones the lowest id. A mask that allows
+// every token changes nothing. Logprobs, ranks and the most likely tokens are those of the
+// untouched logits, as if the row had no mask. A NaN breaks its row, even outside the mask.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +44,9 @@ struct SampleArgs {
   Tensor logits;            // [num_rows, vocab_size] float32; may be overwritten
   const SamplingRow* rows;  // [num_rows]
   const LogitBias* bias;    // the rows' ranges
+  // [num_masks, MaskWords(vocab_size)]; null if no row has a mask. Each mask allows at least one
+  // token; bits beyond the vocabulary do not count. Rows that score a target do not read theirs.
+  const uint32_t* token_masks;
   int32_t* token_counts;    // [max_num_seqs, vocab_size]; read and updated for rows with penalties
   int32_t* row_last_token;  // [max_num_seqs]; set for every row >= 0 that samples
   // [num_rows]; the target for scoring rows, -1 for padding, kBrokenLogitsId

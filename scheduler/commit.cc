@@ -43,7 +43,8 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result,
   CHECK_EQ(entry.start, sequence->num_computed);
   if (result.is_broken) {  // nothing is published: its keys and values may be no numbers, too
     DropSnapshots(snapshots);
-    return Finish(sequence, FinishReason::kError, /*matched_token=*/-1);
+    return FinishWithError(
+        sequence, absl::InternalError("the model produced logits that are no numbers (NaN)"));
   }
   CHECK_EQ(static_cast<int32_t>(result.samples.size()), entry.num_samples);
   ReportPromptLogprobs(entry, &result);
@@ -66,11 +67,21 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result,
   }
   int64_t num_generated = sequence->num_tokens() - num_prompt_tokens - entry.num_samples;
   for (SampledToken& sample : result.samples) {
+    TokenConstraint* const constraint = sequence->constraint.get();
+    if (constraint != nullptr) {
+      if (absl::Status status = constraint->Accept(sample.id); !status.ok()) {
+        return FinishWithError(sequence, std::move(status));
+      }
+    }
     SequenceEvent& event = Emit(SequenceEvent::Kind::kToken, *sequence);
     event.token = sample.id;
     event.logprobs = std::move(sample.logprobs);
-    const StopDecision decision = CheckStop(sequence->request->stop, sample.id, ++num_generated,
-                                            sequence->max_num_tokens - num_prompt_tokens);
+    StopDecision decision = CheckStop(sequence->request->stop, sample.id, ++num_generated,
+                                      sequence->max_num_tokens - num_prompt_tokens);
+    // Nothing can follow: it is the end, whether or not it was the last token that was allowed.
+    if (decision.matched_token < 0 && constraint != nullptr && constraint->is_at_end()) {
+      decision.reason = FinishReason::kStop;
+    }
     if (decision.reason == FinishReason::kNone) continue;
     return Finish(sequence, decision.reason, decision.matched_token);
   }

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "kernels/base/types.h"
+#include "scheduler/token_constraint.h"
 
 namespace quire {
 
@@ -49,6 +51,7 @@ struct Request {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   StopConditions stop;
+  std::shared_ptr<const TokenConstraintSource> constraint;  // null: any token may come
   int32_t priority = 0;    // within its flow: lower runs first, as in vLLM
   std::string cache_salt;  // only requests with equal salts share prefix cache entries
   // When it came to the program that made it a request; never later than when the engine got it.

@@ -368,7 +368,8 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
       .first_new_block = sequence->num_blocks_shown,
       .state_in = row_is_new ? sequence->table.begins_from : sequence->table.state,
       .state_out = sequence->table.state,
-      .request = sequence->request.get()};
+      .request = sequence->request.get(),
+      .constraint = num_samples > 0 ? sequence->constraint.get() : nullptr};
 
   if (!sequence->started) {
     sequence->started = true;

@@ -60,6 +60,7 @@ absl::Status Scheduler::Add(const std::shared_ptr<const Request>& request) {
     auto sequence = std::make_unique<Sequence>();
     sequence->key = {request->id, index};
     sequence->request = request;
+    if (request->constraint != nullptr) sequence->constraint = request->constraint->New();
     sequence->flow = fair_.Join(request->flow);
     sequence->arrival = next_arrival_;
     sequence->max_num_tokens =
@@ -167,6 +168,12 @@ void Scheduler::Preempt(Sequence* sequence) {
   ++num_preemptions_;
   if (!sequence->paused) fair_.NoteWants(*sequence->flow);
   StopRunning(sequence);
+}
+
+void Scheduler::FinishWithError(Sequence* sequence, absl::Status error) {
+  const size_t place = events_.size();
+  Finish(sequence, FinishReason::kError, /*matched_token=*/-1);
+  events_[place].error = std::move(error);
 }
 
 void Scheduler::Finish(Sequence* sequence, FinishReason reason, TokenId matched_token) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
 #include "kernels/gated_delta.h"
@@ -48,6 +49,8 @@ struct ScheduledSequence {
   StateSlot state_out = kNoState;  // the step leaves its state here; kNoState: the model keeps none
   absl::InlinedVector<StateSnapshot, 1> snapshots = {};  // the step leaves these on its way
   const Request* request;                                // parameters; outlives the step
+  // Limits this step's sample, if there is one; null: any token may come. Outlives the step.
+  TokenConstraint* constraint = nullptr;
 };
 
 struct SchedulerOutput {
@@ -91,9 +94,10 @@ struct SequenceEvent {
   TokenId token = -1;                       // kToken
   std::unique_ptr<TokenLogprobs> logprobs;  // kToken
   std::vector<std::pair<TokenId, TokenLogprobs>> prompt_logprobs;  // kPromptLogprobs
-  FinishReason reason = FinishReason::kNone;  // kFinished; kError: its logits were broken
-  TokenId matched_token = -1;                 // kFinished by a stop token: which
-  int32_t num_preemptions = 0;                // kFinished
+  FinishReason reason = FinishReason::kNone;                       // kFinished
+  TokenId matched_token = -1;             // kFinished by a stop token: which
+  int32_t num_preemptions = 0;            // kFinished
+  absl::Status error = absl::OkStatus();  // kFinished with kError: why
 };
 
 }  // namespace quire

@@ -32,8 +32,9 @@ struct Sequence {
   SequenceKey key;
   std::shared_ptr<const Request> request;
   FlowState* flow = nullptr;
-  uint64_t arrival = 0;        // order of Add
-  int64_t max_num_tokens = 0;  // prompt and generated; ends with kLength there
+  std::unique_ptr<TokenConstraint> constraint;  // null: any token may come
+  uint64_t arrival = 0;                         // order of Add
+  int64_t max_num_tokens = 0;                   // prompt and generated; ends with kLength there
 
   SequenceState state = SequenceState::kWaiting;
   bool paused = false;

@@ -58,6 +58,8 @@ class Decoder {
   // Logits of the rows [first_row, first_row + num_rows) among the logit rows of the last Forward
   // (num_rows <= max_logit_rows): [num_rows, vocab_size] float32, valid until the next call.
   Tensor Logits(Stream& stream, int64_t first_row, int64_t num_rows);
+  // Where Logits leaves its rows: for steps that a graph has enqueued.
+  Tensor logits(int64_t num_rows) const { return logits_.Rows(0, num_rows); }
 
   // [num_layers, the most experts of a layer] int64 in device memory: how many tokens of all steps
   // have chosen each expert. Empty unless DecoderLimits::counts_experts.

@@ -13,6 +13,7 @@
 #include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 #include "kernels/sampling.h"
+#include "scheduler/token_constraint.h"
 
 namespace quire {
 
@@ -120,6 +121,8 @@ struct BatchMetadata {
   int64_t num_block_updates = 0;  // updates that are left in the array
   int32_t num_snapshots = 0;
   bool any_logprobs = false;
+  // What limits the sampled rows, by SamplingRow::mask.
+  std::vector<TokenConstraint*> constraints;
   std::vector<LogitRows> logit_rows;  // [num_seqs]
 };
 

@@ -29,10 +29,11 @@ int64_t NumBias(const ScheduledSequence& sequence) {
 }
 
 // Appends the logit biases of one sampling row: the client's, and a ban of every end token while
-// fewer than min_tokens tokens have been generated. Returns the new end.
-int32_t AppendBias(const ScheduledSequence& sequence, int32_t end, const BatchArrays& arrays) {
+// fewer than min_tokens tokens have been generated. Returns how many.
+int16_t AppendBias(const ScheduledSequence& sequence, int32_t begin, const BatchArrays& arrays) {
   const SamplingParams& sampling = sequence.request->sampling;
   const StopConditions& stop = sequence.request->stop;
+  int32_t end = begin;
   auto append = [&](TokenId token, float bias) { arrays.bias[end++] = {token, bias}; };
   for (const auto& [token, bias] : sampling.logit_bias) append(token, bias);
   if (BansEndTokens(sequence)) {
@@ -40,7 +41,7 @@ int32_t AppendBias(const ScheduledSequence& sequence, int32_t end, const BatchAr
     for (const TokenId token : stop.eos_token_ids) append(token, kBan);
     for (const TokenId token : stop.stop_token_ids) append(token, kBan);
   }
-  return end;
+  return static_cast<int16_t>(end - begin);
 }
 
 SamplingRow MakeSamplingRow(const ScheduledSequence& sequence) {
@@ -54,7 +55,7 @@ SamplingRow MakeSamplingRow(const ScheduledSequence& sequence) {
   row.repetition_penalty = params.repetition_penalty;
   row.presence_penalty = params.presence_penalty;
   row.frequency_penalty = params.frequency_penalty;
-  row.num_logprobs = params.logprobs;
+  row.num_logprobs = static_cast<int16_t>(params.logprobs);
   row.seed = ContinuationSeed(params.seed, sequence.key.index);
   row.position = sequence.num_generated;
   return row;
@@ -70,7 +71,7 @@ void AddScoredRows(const SchedulerOutput& output, const BatchArrays& arrays, Bat
     for (int32_t j = 0; j < num_scored; ++j) {
       SamplingRow scored;
       scored.target = sequence.tokens[sequence.start + j + 1];
-      scored.num_logprobs = sequence.request->sampling.prompt_logprobs;
+      scored.num_logprobs = static_cast<int16_t>(sequence.request->sampling.prompt_logprobs);
       arrays.logits_indices[row + j] = arrays.cu_seqlens_q[i] + j;
       arrays.sampling[row + j] = scored;
     }
@@ -274,9 +275,13 @@ void BatchBuilder::AddSequence(const ScheduledSequence& sequence, const BatchArr
   if (sequence.num_samples == 0) return;
   SamplingRow row = MakeSamplingRow(sequence);
   row.bias_begin =
-      batch->num_sampled_rows > 0 ? arrays.sampling[batch->num_sampled_rows - 1].bias_end : 0;
-  row.bias_end = AppendBias(sequence, row.bias_begin, arrays);
+      batch->num_sampled_rows > 0 ? BiasEnd(arrays.sampling[batch->num_sampled_rows - 1]) : 0;
+  row.num_bias = AppendBias(sequence, row.bias_begin, arrays);
   batch->any_logprobs |= row.num_logprobs >= 0;
+  if (sequence.constraint != nullptr) {
+    row.mask = static_cast<int32_t>(batch->constraints.size());
+    batch->constraints.push_back(sequence.constraint);
+  }
   rows->sampled = batch->num_sampled_rows;
   arrays.logits_indices[batch->num_sampled_rows] = batch->num_tokens - 1;
   arrays.sampling[batch->num_sampled_rows++] = row;

@@ -16,7 +16,8 @@ ModelRunner::ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena,
       state_arena_(state_arena),
       config_(config),
       metadata_bytes_(BatchLayout(MaxShape(config.limits)).size_bytes()),
-      builder_(config.limits, UniformSizes(config.captured_query_lens, config.limits)) {}
+      builder_(config.limits, UniformSizes(config.captured_query_lens, config.limits)),
+      token_masks_(TokenMasks::UsefulThreads(backend.device().info().num_threads)) {}
 
 ModelRunner::~ModelRunner() {
   if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
@@ -59,6 +60,7 @@ absl::Status ModelRunner::CaptureSteps() {
   stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),
                         BatchLayout(padding.shape).size_bytes());
   EnqueueUniform(sizes[0]);
+  EnqueueSampling(padding);
   RETURN_IF_ERROR(stream_->Synchronize());
   return graphs_.CaptureAtStart(
       backend_.device(), *stream_, sizes, [this](UniformSize size) { EnqueueUniform(size); },
@@ -84,18 +86,21 @@ int64_t ModelRunner::BytesFor(const ModelRunnerConfig& config) {
   const BatchLimits& limits = config.limits;
   return BatchLayout(MaxShape(limits)).size_bytes() + OutputBytes(limits) +
          4 * (limits.num_groups * limits.max_num_seqs * limits.max_blocks_per_seq +
-              limits.max_num_seqs + limits.max_num_seqs * config.vocab_size) +
+              limits.max_num_seqs + limits.max_num_seqs * config.vocab_size +
+              limits.max_num_seqs * MaskWords(config.vocab_size)) +
          StagingBytes(config);
 }
 
 int64_t ModelRunner::PinnedBytesFor(const ModelRunnerConfig& config) {
-  return kMaxInFlight * (BatchLayout(MaxShape(config.limits)).size_bytes() +
-                         OutputBytes(config.limits) + StagingBytes(config));
+  return kMaxInFlight *
+         (BatchLayout(MaxShape(config.limits)).size_bytes() + OutputBytes(config.limits) +
+          StagingBytes(config) + 4 * config.limits.max_num_seqs * MaskWords(config.vocab_size));
 }
 
 int64_t ModelRunner::size_bytes() const {
   return metadata_.size_bytes() + block_tables_.size_bytes() + row_last_token_.size_bytes() +
-         token_counts_.size_bytes() + staging_.size_bytes() + outputs_.size_bytes();
+         token_counts_.size_bytes() + masks_.size_bytes() + staging_.size_bytes() +
+         outputs_.size_bytes();
 }
 
 absl::Status ModelRunner::AllocateDeviceMemory() {
@@ -107,6 +112,7 @@ absl::Status ModelRunner::AllocateDeviceMemory() {
                                                   limits.max_blocks_per_seq));
   ASSIGN_OR_RETURN(row_last_token_, device.Allocate(4 * limits.max_num_seqs));
   ASSIGN_OR_RETURN(token_counts_, device.Allocate(4 * limits.max_num_seqs * config_.vocab_size));
+  ASSIGN_OR_RETURN(masks_, device.Allocate(limits.max_num_seqs * MaskBytes()));
   ASSIGN_OR_RETURN(staging_, device.Allocate(StagingBytes(config_)));
   stream_->FillZero(row_last_token_.data(), row_last_token_.size_bytes());
   return absl::OkStatus();
@@ -118,6 +124,7 @@ absl::Status ModelRunner::AllocateStepBuffers() {
   for (StepBuffers& buffers : step_buffers_) {
     ASSIGN_OR_RETURN(buffers.metadata, device.AllocatePinned(metadata_bytes_));
     RETURN_IF_ERROR(buffers.staging.Allocate(device, staging_.size_bytes()));
+    ASSIGN_OR_RETURN(buffers.masks, device.AllocatePinned(masks_.size_bytes()));
     ASSIGN_OR_RETURN(buffers.outputs, device.AllocatePinned(outputs_.size_bytes()));
     if (!decoder_.expert_counts().empty()) {
       ASSIGN_OR_RETURN(buffers.expert_counts, device.AllocatePinned(ExpertCountBytes()));
@@ -167,15 +174,29 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   } else if (size >= 0) {
     EnqueueUniform(builder_.uniform_sizes()[size]);
   } else {
-    EnqueueStep(buffers.batch);
+    EnqueueForward(buffers.batch);
   }
-  CopyOutputs(buffers);
-  stream_->Record(*buffers.done);
   if (size >= 0 && graph == nullptr) {
     graphs_.CaptureLate(*stream_, size, builder_.uniform_sizes()[size],
                         [this](UniformSize uniform) { EnqueueUniform(uniform); });
   }
   stage.End(output.step, StepStage::kSubmit);
+}
+
+void ModelRunner::Sample() {
+  StepBuffers& buffers = step_buffers_[(next_buffers_ + kMaxInFlight - 1) % kMaxInFlight];
+  SendMasks(buffers);
+  EnqueueSampling(buffers.batch);
+  CopyOutputs(buffers);
+  stream_->Record(*buffers.done);
+}
+
+void ModelRunner::SendMasks(StepBuffers& buffers) {
+  const absl::Span<TokenConstraint* const> constraints = buffers.batch.constraints;
+  if (constraints.empty()) return;
+  token_masks_.Fill(constraints, buffers.masks.as<uint32_t>(), MaskWords(config_.vocab_size));
+  stream_->CopyToDevice(masks_.data(), buffers.masks.data(),
+                        static_cast<int64_t>(constraints.size()) * MaskBytes());
 }
 
 void ModelRunner::ResetNewRows(const SchedulerOutput& output, StepBuffers& buffers) {
@@ -206,7 +227,7 @@ void ModelRunner::UpdateBlockTables(const BlockTableUpdate* device_updates, int6
                                     .max_blocks_per_seq = config_.limits.max_blocks_per_seq});
 }
 
-void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
+void ModelRunner::EnqueueForward(const BatchMetadata& batch) {
   const BatchLimits& limits = config_.limits;
   const BatchArrays arrays = BatchLayout(batch.shape).At(metadata_.data());
   UpdateBlockTables(arrays.block_updates, batch.num_block_updates);
@@ -249,19 +270,21 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
     inputs.plans.push_back(plans_[group].get());
   }
   decoder_.Forward(*stream_, inputs, kv_arena_, state_arena_);
-  EnqueueSampling(batch);
+  if (batch.num_logit_rows > 0) decoder_.Logits(*stream_, 0, LogitTile(batch, 0));
 }
 
 void ModelRunner::EnqueueSampling(const BatchMetadata& batch) {
   const BatchArrays arrays = BatchLayout(batch.shape).At(metadata_.data());
   const OutputArrays outputs = OutputsAt(outputs_.data());
-  // The logits buffer has max_num_seqs rows: enough for every sampling row; scored rows take turns.
-  const int64_t tile = config_.limits.max_num_seqs;
-  for (int64_t first = 0; first < batch.num_logit_rows; first += tile) {
-    const int64_t num_rows = std::min<int64_t>(tile, batch.num_logit_rows - first);
-    backend_.ops().Sample(*stream_, {.logits = decoder_.Logits(*stream_, first, num_rows),
+  // Rows that score, behind those that sample, take turns with the logits' memory.
+  for (int64_t first = 0; first < batch.num_logit_rows; first += config_.limits.max_num_seqs) {
+    const int64_t num_rows = LogitTile(batch, first);
+    const Tensor logits =
+        first == 0 ? decoder_.logits(num_rows) : decoder_.Logits(*stream_, first, num_rows);
+    backend_.ops().Sample(*stream_, {.logits = logits,
                                      .rows = arrays.sampling + first,
                                      .bias = arrays.bias,
+                                     .token_masks = masks_.as<uint32_t>(),
                                      .token_counts = token_counts_.as<int32_t>(),
                                      .row_last_token = row_last_token_.as<int32_t>(),
                                      .sampled_ids = outputs.ids + first,

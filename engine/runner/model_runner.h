@@ -1,10 +1,13 @@
 // ModelRunner: carries out the scheduler's decisions. Submit stages a step's metadata, sends it to
-// the device in one copy and enqueues the step; Wait blocks until its results are on the host. Two
-// steps may be submitted before the first is waited for (lookahead); sampled ids stay on the device
-// meanwhile. Create allocates all memory, except the memory of graphs that are captured late.
-// Engine thread; knows nothing of Sequence or of text.
+// the device in one copy and enqueues the forward pass; Sample enqueues the rest; Wait blocks until
+// the results are on the host. Two steps may be submitted before the first is waited for
+// (lookahead); sampled ids stay on the device meanwhile. Between Submit and Sample the engine may
+// make the step before true: what constrains a row then knows the token before, and its mask is
+// made while the device computes. Create allocates all memory, except the memory of graphs that are
+// captured late. Engine thread; knows nothing of Sequence or of text.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +21,7 @@
 #include "engine/runner/staging_area.h"
 #include "engine/runner/step_graphs.h"
 #include "engine/runner/step_trace.h"
+#include "engine/runner/token_masks.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
 #include "kvcache/state_arena.h"
@@ -50,8 +54,10 @@ class ModelRunner {
   // Waits for the stream.
   ~ModelRunner();
 
-  // Enqueues a step. At most kMaxInFlight steps may be waiting for Wait.
+  // Enqueues a step's forward pass. At most kMaxInFlight steps may be waiting for Wait.
   void Submit(const SchedulerOutput& output);
+  // Makes the masks of the step that was submitted last, and enqueues its sampling.
+  void Sample();
 
   // Results of the oldest submitted step; the status is a device error, after which the runner is
   // dead.
@@ -78,6 +84,7 @@ class ModelRunner {
   struct StepBuffers {
     DeviceBuffer metadata;       // BatchLayout, the largest shape
     StagingArea staging;         // for pieces sent ahead of the metadata
+    DeviceBuffer masks;          // uint32 [max_num_seqs, MaskWords(vocab_size)]
     DeviceBuffer outputs;        // OutputArrays
     DeviceBuffer expert_counts;  // Decoder::expert_counts
     std::unique_ptr<Event> done;
@@ -106,11 +113,18 @@ class ModelRunner {
 
   void ResetNewRows(const SchedulerOutput& output, StepBuffers& buffers);
   void UpdateBlockTables(const BlockTableUpdate* device_updates, int64_t num_updates);
-  // The part of a step that depends only on shapes and reads everything else from device memory.
-  void EnqueueStep(const BatchMetadata& batch);
-  // A whole step of this size, with padding if the step has fewer sequences.
-  void EnqueueUniform(UniformSize size) { EnqueueStep(FullUniformBatch(config_.limits, size)); }
+  // The forward pass, and the first rows of logits: depends only on shapes and reads everything
+  // else from device memory.
+  void EnqueueForward(const BatchMetadata& batch);
+  // That of a step of this size, with padding if the step has fewer sequences.
+  void EnqueueUniform(UniformSize size) { EnqueueForward(FullUniformBatch(config_.limits, size)); }
   void EnqueueSampling(const BatchMetadata& batch);
+  void SendMasks(StepBuffers& buffers);
+  int64_t MaskBytes() const { return MaskWords(config_.vocab_size) * int64_t{sizeof(uint32_t)}; }
+  // Rows of logits that the decoder has room for: enough for every row that samples.
+  int64_t LogitTile(const BatchMetadata& batch, int64_t first) const {
+    return std::min<int64_t>(config_.limits.max_num_seqs, batch.num_logit_rows - first);
+  }
   void CopyOutputs(StepBuffers& buffers);
   int64_t ExpertCountBytes() const;
   void TraceDevice(const StepBuffers& buffers);
@@ -128,11 +142,13 @@ class ModelRunner {
   std::unique_ptr<Stream> stream_;
   std::vector<std::unique_ptr<AttentionPlan>> plans_;  // per layer group
   StepGraphs graphs_;
+  TokenMasks token_masks_;
 
   DeviceBuffer metadata_;        // BatchLayout
   DeviceBuffer block_tables_;    // int32 [num_groups, max_num_seqs, max_blocks_per_seq]
   DeviceBuffer row_last_token_;  // int32 [max_num_seqs]
   DeviceBuffer token_counts_;    // int32 [max_num_seqs, vocab_size]
+  DeviceBuffer masks_;           // uint32 [max_num_seqs, MaskWords(vocab_size)]
   DeviceBuffer staging_;         // StagingArea
   DeviceBuffer outputs_;         // OutputArrays
 

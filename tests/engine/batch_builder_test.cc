@@ -356,8 +356,8 @@ TEST_F(BatchBuilderTest, BiasAndBansOfEndTokens) {
   banned.request.stop.stop_token_ids = {7};
   banned.scheduled.num_generated = 1;
   Build({&plain, &banned});
-  EXPECT_EQ(arrays_.sampling[0].bias_begin, arrays_.sampling[0].bias_end);
-  ASSERT_EQ(arrays_.sampling[1].bias_end - arrays_.sampling[1].bias_begin, 3);
+  EXPECT_EQ(arrays_.sampling[0].num_bias, 0);
+  ASSERT_EQ(arrays_.sampling[1].num_bias, 3);
   const LogitBias* bias = arrays_.bias + arrays_.sampling[1].bias_begin;
   EXPECT_EQ(bias[0].token, 5);
   EXPECT_EQ(bias[0].bias, 1.5f);
@@ -365,7 +365,7 @@ TEST_F(BatchBuilderTest, BiasAndBansOfEndTokens) {
   EXPECT_TRUE(std::isinf(bias[2].bias) && bias[2].bias < 0);
   banned.scheduled.num_generated = 2;  // enough now: only the client's bias is left
   Build({&banned});
-  EXPECT_EQ(arrays_.sampling[0].bias_end, 1);
+  EXPECT_EQ(arrays_.sampling[0].num_bias, 1);
 }
 
 TEST_F(BatchBuilderTest, PromptScoringRowsFollowTheSamplingRows) {

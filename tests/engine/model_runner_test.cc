@@ -91,6 +91,7 @@ class ModelRunnerTest : public ::testing::TestWithParam<RunnerTarget> {
     for (const ScheduledSequence& entry : entries) output.num_tokens += entry.num_new;
     output.sequences = std::move(entries);
     runner().Submit(output);
+    runner().Sample();
   }
   // The ids of the oldest step by sequence; -1 where none was sampled.
   std::vector<TokenId> Wait() {

@@ -24,7 +24,7 @@ TEST_P(SamplerLogprobsTest, LogprobsAreOfTheUnmodifiedLogits) {
     const std::vector<int32_t> ranking = reference::Ranking({logits.begin(), logits.end()});
     const std::vector<LogitBias> bias = {{1, -kInfinity}, {2, 100.0f}};
     for (SamplingRow row : {SamplingRow{.row = 0, .temperature = 0, .num_logprobs = 20},
-                            {.row = 0, .temperature = 0, .num_logprobs = 3, .bias_end = 2},
+                            {.row = 0, .temperature = 0, .num_logprobs = 3, .num_bias = 2},
                             {.row = 0, .num_logprobs = 0},
                             {.row = 0, .temperature = 3.0f, .num_logprobs = 5}}) {
       const SampleResult result = Run(logits, {row}, bias);

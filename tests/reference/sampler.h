@@ -1,5 +1,5 @@
-// The specification of sampling one row: penalties, bias, and the distribution that temperature,
-// top-k, top-p and min-p leave, in double and with a full sort.
+// The specification of sampling one row: penalties, bias, mask, and the distribution that
+// temperature, top-k, top-p and min-p leave, in double and with a full sort.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,29 @@ inline std::vector<double> EditLogits(const std::vector<float>& logits, const Sa
     edited[id] -= static_cast<double>(row.frequency_penalty) * num_generated;
     edited[id] -= row.presence_penalty;
   }
-  for (int32_t i = row.bias_begin; i < row.bias_end; ++i) edited[bias[i].token] += bias[i].bias;
+  for (int32_t i = row.bias_begin; i < BiasEnd(row); ++i) edited[bias[i].token] += bias[i].bias;
+  return edited;
+}
+
+inline bool Allows(const std::vector<uint32_t>& mask, size_t token) {
+  return (mask[token / 32] >> (token % 32) & 1) != 0;
+}
+
+// The edited logits of the mask's tokens; -infinity for all others. If that leaves nothing, the
+// mask's token with the greatest untouched logit has 0. mask: [MaskWords(vocab_size)].
+inline std::vector<double> MaskLogits(const std::vector<float>& untouched,
+                                      std::vector<double> edited,
+                                      const std::vector<uint32_t>& mask) {
+  constexpr double kRemoved = -std::numeric_limits<double>::infinity();
+  size_t likeliest = edited.size();
+  for (size_t id = 0; id < edited.size(); ++id) {
+    if (!Allows(mask, id)) {
+      edited[id] = kRemoved;
+    } else if (likeliest == edited.size() || untouched[id] > untouched[likeliest]) {
+      likeliest = id;
+    }
+  }
+  if (*std::max_element(edited.begin(), edited.end()) == kRemoved) edited[likeliest] = 0;
   return edited;
 }
 

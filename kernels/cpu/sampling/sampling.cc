@@ -1,6 +1,7 @@
 #include "kernels/cpu/sampling/sampling.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -34,10 +35,45 @@ void EditLogits(const SamplingRow& row, const SampleArgs& args, int64_t vocab_si
       }
     }
   }
-  for (int32_t i = row.bias_begin; i < row.bias_end; ++i) {
+  for (int32_t i = row.bias_begin; i < BiasEnd(row); ++i) {
     CHECK(args.bias[i].token >= 0 && args.bias[i].token < vocab_size);
     logits[args.bias[i].token] += args.bias[i].bias;
   }
+}
+
+// The row's mask, [MaskWords(vocab_size)].
+const uint32_t* MaskOf(const SamplingRow& row, const SampleArgs& args, int64_t vocab_size) {
+  CHECK(args.token_masks != nullptr);
+  return args.token_masks + row.mask * MaskWords(vocab_size);
+}
+
+// -infinity for the tokens outside the mask.
+void MaskLogits(const uint32_t* mask, int64_t vocab_size, float* logits) {
+  for (int64_t begin = 0; begin < vocab_size; begin += 32) {
+    const uint32_t allowed = mask[begin / 32];
+    if (allowed == ~uint32_t{0}) continue;
+    const int64_t size = std::min<int64_t>(32, vocab_size - begin);
+    if (allowed == 0) {
+      std::fill_n(logits + begin, size, kMinusInfinity);
+      continue;
+    }
+    for (int64_t i = 0; i < size; ++i) {
+      logits[begin + i] = (allowed >> i & 1) != 0 ? logits[begin + i] : kMinusInfinity;
+    }
+  }
+}
+
+// The lowest id of the mask's greatest logit.
+int32_t ArgMaxOfMask(const uint32_t* mask, const LogitRow& row) {
+  int64_t best = -1;
+  for (int64_t word = 0; word < MaskWords(row.vocab_size); ++word) {
+    for (uint32_t bits = mask[word]; bits != 0; bits &= bits - 1) {
+      const int64_t id = word * 32 + std::countr_zero(bits);
+      if (id >= row.vocab_size) break;
+      if (best < 0 || row.logits[id] > row.logits[best]) best = id;
+    }
+  }
+  return static_cast<int32_t>(std::max<int64_t>(best, 0));
 }
 
 // The first of `items` at which the sum of their weights passes `target`; the last one of positive
@@ -134,15 +170,20 @@ class LogProbs {
 // The id that the row's settings choose.
 int32_t Choose(const SamplingRow& row, const SampleArgs& args, const LogitRow& raw,
                SamplingScratch& scratch) {
-  if (!UsesPenalties(row) && row.bias_begin == row.bias_end) {
+  const bool is_masked = row.mask >= 0;
+  if (!UsesPenalties(row) && row.num_bias == 0 && !is_masked) {
     return row.temperature > 0 ? Draw(raw, row, scratch) : ArgMax(raw);
   }
   float* logits = scratch.edited.data();
   std::copy_n(raw.logits, raw.vocab_size, logits);
   EditLogits(row, args, raw.vocab_size, logits);
+  if (is_masked) MaskLogits(MaskOf(row, args, raw.vocab_size), raw.vocab_size, logits);
   // A logit that is NaN only now became NaN by penalties or bias: that is not the model's fault.
   (void)CleanLogits(logits, raw.vocab_size, scratch.edited_block_max.data());
   const LogitRow edited = MakeLogitRow(logits, raw.vocab_size, scratch.edited_block_max.data());
+  if (is_masked && edited.max == kMinusInfinity) {
+    return ArgMaxOfMask(MaskOf(row, args, raw.vocab_size), raw);
+  }
   return row.temperature > 0 ? Draw(edited, row, scratch) : ArgMax(edited);
 }
 

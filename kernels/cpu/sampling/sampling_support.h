@@ -23,7 +23,7 @@ inline bool RanksBefore(const Candidate& a, const Candidate& b) {
 // Row memory that grows to the largest vocabulary seen; one per thread.
 struct SamplingScratch {
   std::vector<float> block_max;  // of the row
-  std::vector<float> edited;     // the row after penalties and bias
+  std::vector<float> edited;     // the row after penalties, bias and mask
   std::vector<float> edited_block_max;
   std::vector<float> block_sum;  // of weights
   std::vector<float> values;

@@ -289,7 +289,8 @@ __device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const Row
   uint32_t floor;
   int32_t count;
   if (uses_top_k) {
-    floor = selector.FloorOfTop(row.top_k, KeyOf(summary.max));
+    // Tokens at -infinity, such as those outside a mask, may be a great many and are not drawn.
+    floor = max(selector.FloorOfTop(row.top_k, KeyOf(summary.max)), KeyOf(-FLT_MAX));
     selector.Prune(floor);
     count = ListFrom(LeastRankOf(floor), selector);
   } else {
@@ -386,7 +387,8 @@ __global__ void __launch_bounds__(kSampleThreads, 2)
                          .counts = nullptr,
                          .bias = nullptr,
                          .biased_ids = nullptr,
-                         .first_biased_id = 0};
+                         .first_biased_id = 0,
+                         .mask = nullptr};
   const RowSummary raw_summary =
       row.num_logprobs >= 0 ? SummariseRow(slices + num_slices, num_slices) : summary;
   if ((is_scored ? raw_summary : summary).IsBroken()) {
@@ -396,7 +398,9 @@ __global__ void __launch_bounds__(kSampleThreads, 2)
     return;
   }
   int32_t id = is_scored ? row.target : summary.max_id;
-  if (!is_scored && row.temperature > 0) {
+  if (!is_scored && row.mask >= 0 && summary.max == -INFINITY) {
+    id = ArgMaxOfMask(MaskOf(row, args, vocab_size), raw);
+  } else if (!is_scored && row.temperature > 0) {
     uint32_t* biased_ids = BiasedIds(CeilDiv(vocab_size, kSegment));
     id = Draw(EditedView(raw, args, 0, vocab_size, biased_ids), row, summary);
   }

@@ -1,5 +1,5 @@
-// One row of logits as the sampling kernels see it: its values after penalties and bias, the weight
-// of a logit, and its place in the row's ranking as one integer. Device code only.
+// One row of logits as the sampling kernels see it: its values after penalties, bias and mask, the
+// weight of a logit, and its place in the row's ranking as one integer. Device code only.
 #pragma once
 
 #include <cfloat>
@@ -155,7 +155,7 @@ __device__ Four<T> LoadFour(const T* p, int32_t count, T fill) {
   return {four.x, four.y, four.z, four.w};
 }
 
-// The logits of a row, with the row's penalties and bias unless those are null.
+// The logits of a row, with the row's penalties, bias and mask unless those are null.
 struct LogitView {
   const float* logits;
   int32_t vocab_size;
@@ -164,6 +164,7 @@ struct LogitView {
   const LogitBias* bias;       // the row's range is in `row`
   const uint32_t* biased_ids;  // a bit per token from first_biased_id on that the range names
   int32_t first_biased_id;
+  const uint32_t* mask;  // of the row, [MaskWords(vocab_size)]
 
   // Load the untouched logits of ids [id, id + 4), -infinity beyond the vocabulary, and their
   // counts.
@@ -175,7 +176,9 @@ struct LogitView {
     return LoadFour<int4>(counts + id, vocab_size - id, 0);
   }
 
-  __device__ bool IsEdited() const { return counts != nullptr || bias != nullptr; }
+  __device__ bool IsEdited() const {
+    return counts != nullptr || bias != nullptr || mask != nullptr;
+  }
 
   // The logits of ids [id, id + 4), from what the two above gave.
   __device__ Four<float> Edit(int32_t id, Four<float> raw, const Four<int32_t>& count) const {
@@ -191,11 +194,17 @@ struct LogitView {
     return raw;
   }
 
+  // The bits of ids [id, id + 4) in the mask; id is a multiple of 4.
+  __device__ uint32_t LoadMask(int32_t id) const {
+    if (mask == nullptr || id >= vocab_size) return 0xf;
+    return mask[id / 32] >> (id % 32) & 0xf;
+  }
+
  private:
   __device__ float BiasOf(int32_t id) const {
     float sum = 0;
 #pragma unroll 1
-    for (int32_t i = row->bias_begin; i < row->bias_end; ++i) {
+    for (int32_t i = row->bias_begin; i < BiasEnd(*row); ++i) {
       if (bias[i].token == id) sum += bias[i].bias;
     }
     return sum;
@@ -220,6 +229,21 @@ inline __device__ Four<float> Cleaned(const Four<float>& raw) {
   return {Clean(raw.v[0]), Clean(raw.v[1]), Clean(raw.v[2]), Clean(raw.v[3])};
 }
 
+// The logits that Edit gave, with -infinity for tokens without their bit. A NaN stays, because its
+// row is broken.
+inline __device__ Four<float> Masked(Four<float> logits, uint32_t bits) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if ((bits >> j & 1) == 0 && !isnan(logits.v[j])) logits.v[j] = -INFINITY;
+  }
+  return logits;
+}
+
+inline __device__ const uint32_t* MaskOf(const SamplingRow& row, const SampleArgs& args,
+                                         int32_t vocab_size) {
+  return row.mask < 0 ? nullptr : args.token_masks + row.mask * MaskWords(vocab_size);
+}
+
 // The row's logits in [begin, end) as they are to be sampled from. Marks the ids that its bias
 // names in biased_ids [(end - begin) / 32], which is shared memory; called by all threads of the
 // CTA.
@@ -230,7 +254,8 @@ __device__ inline LogitView EditedView(const LogitView& raw, const SampleArgs& a
   if (UsesPenalties(row)) {
     view.counts = args.token_counts + static_cast<int64_t>(row.row) * raw.vocab_size;
   }
-  if (row.bias_begin == row.bias_end) return view;
+  view.mask = MaskOf(row, args, raw.vocab_size);
+  if (row.num_bias == 0) return view;
   view.bias = args.bias;
   view.biased_ids = biased_ids;
   view.first_biased_id = begin;
@@ -238,7 +263,7 @@ __device__ inline LogitView EditedView(const LogitView& raw, const SampleArgs& a
   const auto num_threads = static_cast<int32_t>(blockDim.x);
   for (int32_t i = thread; i < CeilDiv(end - begin, 32); i += num_threads) biased_ids[i] = 0;
   __syncthreads();
-  for (int32_t i = row.bias_begin + thread; i < row.bias_end; i += num_threads) {
+  for (int32_t i = row.bias_begin + thread; i < BiasEnd(row); i += num_threads) {
     const int32_t bit = args.bias[i].token - begin;
     if (bit >= 0 && bit < end - begin) atomicOr(&biased_ids[bit / 32], 1u << bit % 32);
   }

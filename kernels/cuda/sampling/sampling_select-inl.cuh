@@ -91,9 +91,10 @@ __noinline__ __device__ inline void RowSelector::Prune(uint32_t floor) {
   __syncthreads();
 }
 
-// Few rows have penalties or a bias.
+// Few rows have penalties, a bias or a mask.
 __noinline__ __device__ inline Four<float> RowSelector::Edited(int32_t id, Four<float> raw) const {
-  return view_.Edit(id, raw, view_.LoadCounts(id));
+  const uint32_t bits = view_.LoadMask(id);
+  return Masked(view_.Edit(id, raw, view_.LoadCounts(id)), bits);
 }
 
 template <typename Visit>
@@ -400,6 +401,26 @@ __noinline__ __device__ inline uint64_t RowSelector::SelectRank(uint32_t floor, 
     const int32_t count = List(IsInBin<RankBins>{bins, 0});
     if (count <= kListSize) return SelectListed(count, target, weight);
   }
+}
+
+__noinline__ __device__ inline int32_t ArgMaxOfMask(const uint32_t* mask, const LogitView& raw) {
+  uint64_t best = RankOf(0, 0);  // below all logits
+  const auto num_words = static_cast<int32_t>(MaskWords(raw.vocab_size));
+#pragma unroll 1
+  for (int32_t word = threadIdx.x; word < num_words; word += kSampleThreads) {
+    for (uint32_t bits = mask[word]; bits != 0; bits &= bits - 1) {
+      const int32_t id = word * 32 + __ffs(static_cast<int>(bits)) - 1;
+      if (id >= raw.vocab_size) break;
+      best = max(best, RankOf(KeyOf(Clean(raw.logits[id])), id));
+    }
+  }
+  for (int step = 16; step > 0; step /= 2) {
+    best = max(best, __shfl_xor_sync(0xffffffff, best, step));
+  }
+  if (threadIdx.x % 32 == 0) Shared().warp_sums[threadIdx.x / 32] = best;
+  __syncthreads();
+  for (const uint64_t of_warp : Shared().warp_sums) best = max(best, of_warp);
+  return IdOfRank(best);
 }
 
 }  // namespace quire::cuda

@@ -170,7 +170,7 @@ class RowSelector {
   template <typename Visit>
   __device__ void ForEachFour(float floor, const Visit& visit) const;
 
-  // The logits that view_.Load gave for ids [id, id + 4), with penalties and bias.
+  // The logits that view_.Load gave for ids [id, id + 4), with penalties, bias and mask.
   __device__ Four<float> Edited(int32_t id, Four<float> raw) const;
 
   __device__ Scanned Scan(uint64_t sum) const;
@@ -196,6 +196,10 @@ class RowSelector {
   const int32_t num_segments_;
   int32_t num_entries_ = 0;
 };
+
+// The lowest id of the mask's greatest untouched logit, by all threads of the CTA. Needed where
+// penalties, bias and bans leave nothing of a mask: rare, and then it has few tokens.
+__device__ int32_t ArgMaxOfMask(const uint32_t* mask, const LogitView& raw);
 
 }  // namespace quire::cuda
 

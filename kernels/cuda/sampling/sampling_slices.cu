@@ -86,8 +86,18 @@ __device__ void EditAll(const LogitView& view, int32_t first_id,
   }
 }
 
+__device__ void MaskAll(const LogitView& view, int32_t first_id,
+                        Four<float> (&values)[kSegmentsPerWarp]) {
+  uint32_t bits[kSegmentsPerWarp];
+#pragma unroll
+  for (int i = 0; i < kSegmentsPerWarp; ++i) bits[i] = view.LoadMask(first_id + i * kSegment);
+#pragma unroll
+  for (int i = 0; i < kSegmentsPerWarp; ++i) values[i] = Masked(values[i], bits[i]);
+}
+
 // Grid: (slices, rows).
-// Bytes: the logits read once, for rows with penalties their counts too.
+// Bytes: the logits read once; for rows with penalties their counts too, for rows with a mask its
+// bits.
 // Accumulation: float32, 16 per thread, then a tree.
 // Limit: memory bandwidth; launch latency for a few rows.
 __global__ void __launch_bounds__(kThreads)
@@ -104,7 +114,8 @@ __global__ void __launch_bounds__(kThreads)
                          .counts = nullptr,
                          .bias = nullptr,
                          .biased_ids = nullptr,
-                         .first_biased_id = 0};
+                         .first_biased_id = 0,
+                         .mask = nullptr};
   const int32_t begin = static_cast<int32_t>(blockIdx.x) * kSlice;
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t first_id = begin + thread / 32 * kSegmentsPerWarp * kSegment + thread % 32 * 4;
@@ -125,7 +136,8 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (is_scored) return;
   const LogitView view = EditedView(raw, args, begin, begin + kSlice, shared.biased_ids);
-  if (view.IsEdited()) EditAll(view, first_id, values);
+  if (view.counts != nullptr || view.bias != nullptr) EditAll(view, first_id, values);
+  if (view.mask != nullptr) MaskAll(view, first_id, values);
   const float scale = NeedsWeights(row, vocab_size) ? WeightScale(row.temperature) : 0;
   Summarise(values, begin, vocab_size, scale, shared, *summary);
 }

@@ -29,9 +29,9 @@ constexpr bool NeedsWeights(const SamplingRow& row, int32_t vocab_size) {
   return row.temperature > 0 && (row.top_k <= 0 || row.top_k >= vocab_size);
 }
 
-// summaries: [rows][2][slices]: the row's logits after penalties and bias, with their weights at
-// the row's temperature (rows that sample), and untouched ones at temperature 1 (rows that report
-// logprobs).
+// summaries: [rows][2][slices]: the row's logits after penalties, bias and mask, with their weights
+// at the row's temperature (rows that sample), and untouched ones at temperature 1 (rows that
+// report logprobs).
 void LaunchSummariseSlices(const SampleArgs& args, SliceSummary* summaries, cudaStream_t stream);
 
 }  // namespace quire::cuda

@@ -29,6 +29,7 @@ Automaton::Automaton(std::unique_ptr<Grammar> grammar, const AutomatonLimits& li
     is_nullable_rule_.push_back(liveness_->IsNullableRule(static_cast<RuleId>(i)));
   }
   for (const ExprId expr : grammar_->rules) rule_starts_.push_back(StateOf(expr));
+  for (const ExprId expr : grammar_->landmarks) landmarks_.push_back(StateOf(expr));
   Account();
 }
 
@@ -128,6 +129,17 @@ State Automaton::Make(State state, uint8_t byte) const {
   Account();
   slot.store(next.value(), std::memory_order_release);
   return next;
+}
+
+Automaton::RelaxedState Automaton::Relaxed(State state) const {
+  absl::MutexLock lock(&mutex_);
+  const auto [entry, is_new] = relaxed_.try_emplace(state.index(), RelaxedState{state, kUnbounded});
+  if (is_new && ok()) {
+    const auto relaxed = Relax(&grammar_->store, InfoOf(state.index()).expr);
+    entry->second = {StateOf(relaxed.expr), relaxed.slack};
+    Account();
+  }
+  return entry->second;
 }
 
 uint64_t Automaton::PlainHash(State state) const { return InfoOf(state.index()).plain_hash; }

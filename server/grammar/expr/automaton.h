@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
@@ -61,7 +62,7 @@ struct AutomatonCall {
 
 struct AutomatonLimits {
   size_t max_bytes = size_t{64} << 20;  // of expressions and states
-  int64_t max_search = 100'000;         // see Liveness
+  int64_t max_search = 20'000;          // see Liveness
 };
 
 class Automaton {
@@ -93,6 +94,15 @@ class Automaton {
   // The hash of the state's expression, 0 if it calls rules: what may follow in this state is the
   // same in every automaton whose state has the same hash.
   uint64_t PlainHash(State state) const;
+  // Beginnings of what may follow `state` are, as far as `slack` bytes, those of what may follow
+  // `relaxed`, which counts less (Relax in derivative.h).
+  struct RelaxedState {
+    State state;
+    uint32_t slack;
+  };
+  RelaxedState Relaxed(State state) const;
+  const std::vector<State>& landmarks() const { return landmarks_; }
+
   // Whether nothing but the empty string may follow.
   bool IsEnd(State state) const { return state == end_; }
 
@@ -137,11 +147,13 @@ class Automaton {
   std::vector<State> rule_starts_;
   std::vector<bool> is_nullable_rule_;
   State end_;
+  std::vector<State> landmarks_;
 
   // What walks add.
   mutable absl::Mutex mutex_;
   mutable std::unique_ptr<Liveness> liveness_ ABSL_GUARDED_BY(mutex_);
   mutable std::vector<uint32_t> state_of_expr_ ABSL_GUARDED_BY(mutex_);  // State::value; kUnknown
+  mutable absl::flat_hash_map<uint32_t, RelaxedState> relaxed_ ABSL_GUARDED_BY(mutex_);  // by index
   mutable uint32_t num_states_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable std::unique_ptr<std::atomic<Chunk*>[]> chunks_;  // [kMaxChunks]

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace quire {
 
 namespace {
@@ -33,26 +35,67 @@ ExprId OneFewer(ExprStore* store, ExprId repeat) {
                        max == kUnbounded ? max : max - 1);
 }
 
-// Of each operand, as a list of the same kind.
-std::vector<ExprId> OfOperands(ExprStore* store, ExprId id, uint8_t byte) {
+// One derivative of an expression. Its parts may share their ends, as a | b, each followed by the
+// same c | d, and so on: then there are exponentially many ways through it. So after the first
+// visits the derivatives of parts are remembered.
+class Differentiator {
+ public:
+  Differentiator(ExprStore* store, uint8_t byte) : store_(store), byte_(byte) {}
+
+  ExprId Of(ExprId id);
+
+ private:
+  static constexpr size_t kNumPlainVisits = 256;
+
+  std::vector<ExprId> OfOperands(ExprId id);
+  ExprId OfConcat(ExprId id);
+  ExprId OfTerm(ExprId id);
+  const ExprId* FindKnown(ExprId id) const;
+
+  ExprStore* const store_;
+  const uint8_t byte_;
+  size_t num_visits_ = 0;
+  absl::flat_hash_map<ExprId, ExprId> known_;
+};
+
+const ExprId* Differentiator::FindKnown(ExprId id) const {
+  const auto known = known_.find(id);
+  return known != known_.end() ? &known->second : nullptr;
+}
+
+ExprId Differentiator::Of(ExprId id) {
+  if (++num_visits_ <= kNumPlainVisits) return OfTerm(id);
+  if (const ExprId* const known = FindKnown(id)) return *known;
+  const ExprId result = OfTerm(id);
+  known_.emplace(id, result);
+  return result;
+}
+
+// The derivatives of the operands.
+std::vector<ExprId> Differentiator::OfOperands(ExprId id) {
   // A copy: the store's lists move when it grows.
-  std::vector<ExprId> operands(store->operands(id).begin(), store->operands(id).end());
-  for (ExprId& operand : operands) operand = Derivative(store, operand, byte);
+  std::vector<ExprId> operands(store_->operands(id).begin(), store_->operands(id).end());
+  for (ExprId& operand : operands) operand = Of(operand);
   return operands;
 }
 
 // A concatenation's parts are walked through in a loop: there may be thousands that can be left
 // out.
-ExprId OfConcat(ExprStore* store, ExprId id, uint8_t byte) {
+ExprId Differentiator::OfConcat(ExprId id) {
   std::vector<ExprId> alternatives;
-  while (store->kind(id) == ExprKind::kConcat && !store->overflowed()) {
-    const ExprId first = store->first(id), second = store->second(id);
-    alternatives.push_back(store->Concat(Derivative(store, first, byte), second));
-    if (!store->is_nullable(first)) return store->Or(alternatives);
+  while (store_->kind(id) == ExprKind::kConcat && !store_->overflowed()) {
+    const ExprId first = store_->first(id), second = store_->second(id);
+    alternatives.push_back(store_->Concat(Of(first), second));
+    if (!store_->is_nullable(first)) return store_->Or(alternatives);
     id = second;
+    if (known_.empty()) continue;
+    if (const ExprId* const known = FindKnown(id)) {
+      alternatives.push_back(*known);
+      return store_->Or(alternatives);
+    }
   }
-  alternatives.push_back(Derivative(store, id, byte));
-  return store->Or(alternatives);
+  alternatives.push_back(Of(id));
+  return store_->Or(alternatives);
 }
 
 void AddCalls(ExprStore* store, ExprId id, ExprId rest, std::vector<RuleCall>* calls) {
@@ -80,35 +123,39 @@ void AddCalls(ExprStore* store, ExprId id, ExprId rest, std::vector<RuleCall>* c
   }
 }
 
-}  // namespace
-
-ExprId Derivative(ExprStore* store, ExprId id, uint8_t byte) {
-  switch (store->kind(id)) {
+ExprId Differentiator::OfTerm(ExprId id) {
+  switch (store_->kind(id)) {
     case ExprKind::kNothing:
     case ExprKind::kEmpty:
     case ExprKind::kRule:
       return ExprStore::kNothing;
     case ExprKind::kBytes:
-      return store->bytes(id).Has(byte) ? ExprStore::kEmpty : ExprStore::kNothing;
+      return store_->bytes(id).Has(byte_) ? ExprStore::kEmpty : ExprStore::kNothing;
     case ExprKind::kLiteral:
-      if (static_cast<uint8_t>(store->literal(id)[0]) != byte) return ExprStore::kNothing;
-      return store->WithoutFirstByte(id);
+      if (static_cast<uint8_t>(store_->literal(id)[0]) != byte_) return ExprStore::kNothing;
+      return store_->WithoutFirstByte(id);
     case ExprKind::kConcat:
-      return OfConcat(store, id, byte);
+      return OfConcat(id);
     case ExprKind::kOr:
-      return store->Or(OfOperands(store, id, byte));
+      return store_->Or(OfOperands(id));
     case ExprKind::kAnd:
-      return store->And(OfOperands(store, id, byte));
+      return store_->And(OfOperands(id));
     case ExprKind::kNot:
-      return store->Not(Derivative(store, store->first(id), byte));
+      return store_->Not(Of(store_->first(id)));
     case ExprKind::kRepeat: {
-      const ExprId first = Derivative(store, store->first(id), byte);
-      return first == ExprStore::kNothing ? first : store->Concat(first, OneFewer(store, id));
+      const ExprId first = Of(store_->first(id));
+      return first == ExprStore::kNothing ? first : store_->Concat(first, OneFewer(store_, id));
     }
     case ExprKind::kRemainder:
-      return OfRemainder(store, id, byte);
+      return OfRemainder(store_, id, byte_);
   }
   return ExprStore::kNothing;
+}
+
+}  // namespace
+
+ExprId Derivative(ExprStore* store, ExprId id, uint8_t byte) {
+  return Differentiator(store, byte).Of(id);
 }
 
 Beginning BeginningOf(const ExprStore& store, ExprId id) {
@@ -159,6 +206,53 @@ std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id) {
   });
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   return calls;
+}
+
+namespace {
+
+// A least count that no walk comes to.
+constexpr uint32_t kMany = 1u << 20;
+// Smaller counts are left as they are: they end within a token.
+constexpr uint32_t kMinRelaxed = 4;
+
+ExprId RelaxTerm(ExprStore* store, ExprId id, uint32_t* slack) {
+  switch (store->kind(id)) {
+    case ExprKind::kConcat: {
+      std::vector<ExprId> parts;  // in a loop: there may be thousands
+      for (; store->kind(id) == ExprKind::kConcat; id = store->second(id))
+        parts.push_back(RelaxTerm(store, store->first(id), slack));
+      ExprId relaxed = RelaxTerm(store, id, slack);
+      for (size_t i = parts.size(); i-- > 0;) relaxed = store->Concat(parts[i], relaxed);
+      return relaxed;
+    }
+    case ExprKind::kOr: {
+      std::vector<ExprId> operands(store->operands(id).begin(), store->operands(id).end());
+      for (ExprId& operand : operands) operand = RelaxTerm(store, operand, slack);
+      return store->Or(operands);
+    }
+    case ExprKind::kRepeat: {
+      uint32_t min = store->min(id), max = store->max(id);
+      if (min >= kMinRelaxed && min < kMany) {
+        *slack = std::min(*slack, min);
+        min = kMany;
+        max = kUnbounded;
+      } else if (max >= kMinRelaxed && max != kUnbounded) {
+        *slack = std::min(*slack, max);
+        max = kUnbounded;
+      }
+      return store->Repeat(store->first(id), min, max);
+    }
+    default:
+      return id;
+  }
+}
+
+}  // namespace
+
+Relaxed Relax(ExprStore* store, ExprId id) {
+  Relaxed relaxed = {id, kUnbounded};
+  if (!store->has_rules(id)) relaxed.expr = RelaxTerm(store, id, &relaxed.slack);
+  return relaxed;
 }
 
 }  // namespace quire

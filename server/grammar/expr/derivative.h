@@ -30,4 +30,15 @@ Beginning BeginningOf(const ExprStore& store, ExprId id);
 // The calls with which the strings of `id` may begin, each once.
 std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id);
 
+// `id` without its counts: see Relax.
+struct Relaxed {
+  ExprId expr;
+  uint32_t slack;
+};
+
+// Repeats that may be many become endless, and those that must be many must be more than anybody
+// ever sees. Both have the same beginnings of strings as far as `slack` bytes, exclusive. Inside an
+// intersection counts stay: the other operand may need them.
+Relaxed Relax(ExprStore* store, ExprId id);
+
 }  // namespace quire

@@ -20,6 +20,9 @@ struct Grammar {
 
   ExprStore store;
   std::vector<ExprId> rules;
+  // Expressions to which many states come back, such as the rest of a JSON string: their token sets
+  // (match/token_set.h) are the base of others'.
+  std::vector<ExprId> landmarks;
 };
 
 }  // namespace quire

@@ -9,19 +9,25 @@
 namespace quire {
 
 Liveness::Liveness(Grammar* grammar, std::vector<uint8_t> byte_of_class, int64_t max_search)
-    : grammar_(grammar), byte_of_class_(std::move(byte_of_class)), max_search_(max_search) {
+    : grammar_(grammar), byte_of_class_(std::move(byte_of_class)), searches_left_(max_search) {
   FindRules();
 }
 
 namespace {
 
-// The terms that call rules, as a graph from each term to the terms that contain it. A rule's
-// expression is contained in the calls of the rule. Linear in the size of the grammar, whatever the
-// order of its rules.
+// The terms of the rules that call rules, as a graph from each term to the terms that contain it. A
+// rule's expression is contained in the calls of the rule. Linear in the size of the grammar,
+// whatever the order of its rules.
 class TermGraph {
  public:
   explicit TermGraph(const Grammar& grammar) : grammar_(grammar) {
     const ExprStore& store = grammar.store;
+    is_used_.resize(store.size());
+    for (const ExprId rule : grammar.rules) is_used_[rule] = true;
+    // Terms are made after their parts.
+    for (ExprId id = static_cast<ExprId>(store.size()); id-- > 0;) {
+      if (is_used_[id]) ForEachPart(id, [this](ExprId part) { is_used_[part] = true; });
+    }
     begins_.resize(store.size() + 1);
     ForEachEdge([this](ExprId part, ExprId) { ++begins_[part + 1]; });
     std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
@@ -40,8 +46,7 @@ class TermGraph {
     std::vector<ExprId> added;
     for (ExprId id = 0; id < set.size(); ++id) {  // a search for strings adds terms behind these
       num_missing[id] = store.kind(id) == ExprKind::kConcat ? 2 : 1;
-      const bool is_used = store.has_rules(id) || begins_[id] != begins_[id + 1];
-      if (is_used && holds_alone(id)) added.push_back(id);
+      if (is_used_[id] && holds_alone(id)) added.push_back(id);
     }
     for (const ExprId id : added) set[id] = true;
     while (!added.empty()) {
@@ -59,27 +64,32 @@ class TermGraph {
 
  private:
   template <typename Function>
-  void ForEachEdge(const Function& function) const {
+  void ForEachPart(ExprId id, const Function& function) const {
     const ExprStore& store = grammar_.store;
-    for (ExprId id = 0; id < store.size(); ++id) {
-      if (!store.has_rules(id)) continue;
-      switch (store.kind(id)) {
-        case ExprKind::kRule:
-          function(grammar_.rules[store.rule(id)], id);
-          break;
-        case ExprKind::kOr:
-          for (const ExprId operand : store.operands(id)) function(operand, id);
-          break;
-        case ExprKind::kConcat:
-          function(store.second(id), id);
-          [[fallthrough]];
-        default:
-          function(store.first(id), id);
-      }
+    if (!store.has_rules(id)) return;
+    switch (store.kind(id)) {
+      case ExprKind::kRule:
+        function(grammar_.rules[store.rule(id)]);
+        break;
+      case ExprKind::kOr:
+        for (const ExprId operand : store.operands(id)) function(operand);
+        break;
+      case ExprKind::kConcat:
+        function(store.second(id));
+        [[fallthrough]];
+      default:
+        function(store.first(id));
+    }
+  }
+  template <typename Function>
+  void ForEachEdge(const Function& function) const {
+    for (ExprId id = 0; id < is_used_.size(); ++id) {
+      if (is_used_[id]) ForEachPart(id, [&](ExprId part) { function(part, id); });
     }
   }
 
   const Grammar& grammar_;
+  std::vector<bool> is_used_;     // by term
   std::vector<uint32_t> begins_;  // in wholes_, by term; one more at the end
   std::vector<ExprId> wholes_;
 };
@@ -90,16 +100,21 @@ void Liveness::FindRules() {
   const TermGraph graph(*grammar_);
   const std::vector<bool> nullable =
       graph.LeastSet([this](ExprId id) { return grammar_->store.is_nullable(id); });
-  const std::vector<bool> live = graph.LeastSet([this](ExprId id) {
-    const ExprStore& store = grammar_->store;
-    return store.has_rules(id) ? store.is_nullable(id) : HasString(id);
-  });
-  for (const ExprId id : grammar_->rules) {
-    is_nullable_rule_.push_back(grammar_->store.is_nullable(id) || nullable[id]);
-    is_live_rule_.push_back(grammar_->store.has_rules(id) ? live[id] : HasString(id));
+  for (const ExprId id : grammar_->rules) is_nullable_rule_.push_back(nullable[id]);
+  // Without searches, if they are not needed.
+  for (const bool may_search : {false, true}) {
+    const std::vector<bool> live = graph.LeastSet([this, may_search](ExprId id) {
+      const ExprStore& store = grammar_->store;
+      if (store.is_nullable(id)) return true;
+      if (store.has_rules(id)) return false;
+      return !store.may_be_nothing(id) || (may_search && HasString(id));
+    });
+    is_live_rule_.clear();
+    for (const ExprId id : grammar_->rules) is_live_rule_.push_back(live[id]);
+    all_rules_live_ =
+        std::find(is_live_rule_.begin(), is_live_rule_.end(), false) == is_live_rule_.end();
+    if (all_rules_live_) return;
   }
-  all_rules_live_ =
-      std::find(is_live_rule_.begin(), is_live_rule_.end(), false) == is_live_rule_.end();
 }
 
 bool Liveness::IsLive(ExprId id) { return HasString(id); }
@@ -112,11 +127,8 @@ bool Liveness::HasString(ExprId id) {
     switch (store.kind(id)) {
       case ExprKind::kRule:
         return is_live_rule_[store.rule(id)];
-      case ExprKind::kOr: {
-        const std::vector<ExprId> operands(store.operands(id).begin(), store.operands(id).end());
-        return std::any_of(operands.begin(), operands.end(),
-                           [&](ExprId operand) { return HasString(operand); });
-      }
+      case ExprKind::kOr:
+        return HasStringOfAny(id);
       case ExprKind::kRepeat:
         return HasString(store.first(id));
       case ExprKind::kAnd:
@@ -129,6 +141,19 @@ bool Liveness::HasString(ExprId id) {
         return true;
     }
   }
+}
+
+// The answer is kept, unless rules could change it: alternatives that share their ends would
+// otherwise be looked through again for each way to get there.
+bool Liveness::HasStringOfAny(ExprId id) {
+  const ExprStore& store = grammar_->store;
+  const bool is_kept = !store.has_rules(id);
+  if (is_kept && known(id) != Known::kNo) return known(id) == Known::kLive;
+  const std::vector<ExprId> operands(store.operands(id).begin(), store.operands(id).end());
+  const bool is_live = std::any_of(operands.begin(), operands.end(),
+                                   [this](ExprId operand) { return HasString(operand); });
+  if (is_kept && (is_live || !gave_up_)) known(id) = is_live ? Known::kLive : Known::kDead;
+  return is_live;
 }
 
 Liveness::Known& Liveness::known(ExprId id) {
@@ -155,7 +180,7 @@ bool Liveness::Search(ExprId id) {
     }
   };
   for (size_t at = 0; at < visits.size(); ++at) {
-    if (static_cast<int64_t>(visits.size()) > max_search_ || store.overflowed()) {
+    if (--searches_left_ < 0 || store.overflowed()) {
       gave_up_ = true;
       return false;
     }

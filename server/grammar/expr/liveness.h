@@ -12,11 +12,11 @@ namespace quire {
 class Liveness {
  public:
   // Both outlive this. `byte_of_class`: a byte of each class that the grammar tells apart.
-  // A search looks at no more than `max_search` expressions.
+  // All searches together look at no more than `max_search` expressions.
   Liveness(Grammar* grammar, std::vector<uint8_t> byte_of_class, int64_t max_search);
 
-  // Whether some string is in `id`, rules included. Expressions whose search is given up count as
-  // dead, and gave_up() is true from then on.
+  // Whether some string is in `id`, rules included. Once there are too many, expressions count
+  // as dead, and gave_up() is true from then on.
   bool IsLive(ExprId id);
   // Whether a rule has the empty string.
   bool IsNullableRule(RuleId rule) const { return is_nullable_rule_[rule]; }
@@ -29,12 +29,13 @@ class Liveness {
 
   void FindRules();
   bool HasString(ExprId id);
+  bool HasStringOfAny(ExprId id);
   bool Search(ExprId id);
   Known& known(ExprId id);
 
   Grammar* const grammar_;
   const std::vector<uint8_t> byte_of_class_;
-  const int64_t max_search_;
+  int64_t searches_left_;
   std::vector<Known> known_;  // by id; of terms without rules
   std::vector<bool> is_live_rule_;
   std::vector<bool> is_nullable_rule_;

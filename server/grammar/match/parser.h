@@ -27,7 +27,7 @@ class Parser {
 
     friend bool operator==(const Item&, const Item&) = default;
   };
-  // What may come next: items, and how much there is of everything, to go back to.
+  // The items that may come next, and how much there is of everything, to go back to.
   struct Position {
     uint32_t items_begin = 0, items_end = 0;
     uint32_t num_calls = 0, num_waiters = 0;
@@ -46,7 +46,7 @@ class Parser {
   }
   // The position after one more byte; what was added behind `from` is forgotten first.
   Position Next(const Position& from, uint8_t byte);
-  // After one item alone, whose next state is known.
+  // After only one item, whose next state is known.
   Position Enter(const Position& from, Item item);
   // After the end of a call, as if only its end had been reached.
   Position EndOf(const Position& from, uint32_t call);
@@ -86,7 +86,7 @@ class Parser {
   bool gave_up_ = false;
   int64_t steps_left_ = kMaxSteps;
 
-  // Of the position that is being made.
+  // Parts of the position that is being made.
   size_t set_begin_ = 0;
   size_t first_new_call_ = 0;
   bool is_complete_ = false;

@@ -27,10 +27,6 @@ struct TokenSet {
   size_t num_bytes() const { return (bits.size() + ends.size()) * sizeof(uint32_t); }
 };
 
-// What the walk from `state` reaches.
-std::shared_ptr<const TokenSet> MakeTokenSet(const Automaton& automaton, State state,
-                                             const TokenTrie& trie);
-
 // Any thread.
 class TokenSetCache {
  public:
@@ -39,9 +35,18 @@ class TokenSetCache {
   // The set of the state; made, and others dropped, if it is not there. Null if the state's
   // expression calls rules. A set that several threads miss at once is made by one of them.
   std::shared_ptr<const TokenSet> Get(const Automaton& automaton, State state,
-                                      const TokenTrie& trie);
+                                      const TokenTrie& trie) {
+    return Get(automaton, state, trie, true);
+  }
 
  private:
+  // Without waiting, also null while the set is being made. Making a set waits for no other: each
+  // might be made of the other.
+  std::shared_ptr<const TokenSet> Get(const Automaton& automaton, State state,
+                                      const TokenTrie& trie, bool may_wait);
+  std::shared_ptr<const TokenSet> Make(const Automaton& automaton, State state,
+                                       const TokenTrie& trie);
+
   struct Entry {
     std::shared_ptr<const TokenSet> set;  // null while it is being made
     std::list<uint64_t>::iterator use;

@@ -44,6 +44,16 @@ TokenTrie::TokenTrie(const std::vector<std::string>& tokens) {
   }
   for (; !path.empty(); path.pop_back()) nodes_[path.back()].size = nodes_.size() - path.back();
   nodes_.shrink_to_fit();
+  heights_.resize(nodes_.size());
+  std::vector<size_t> parents;  // by depth
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    parents.resize(nodes_[i].depth);
+    parents.back() = i;
+    for (size_t depth = 0; depth < parents.size(); ++depth) {
+      heights_[parents[depth]] = std::max<uint16_t>(
+          heights_[parents[depth]], static_cast<uint16_t>(parents.size() - depth - 1));
+    }
+  }
 }
 
 }  // namespace quire

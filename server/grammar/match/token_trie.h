@@ -36,10 +36,13 @@ class TokenTrie {
   }
   // Tokens with the bytes of another token: {the one in the tree, another}.
   absl::Span<const std::pair<TokenId, TokenId>> twins() const { return twins_; }
+  // By node: bytes from it to the deepest node below.
+  uint32_t HeightOf(size_t node) const { return heights_[node]; }
   size_t max_depth() const { return max_depth_; }
 
  private:
   std::vector<Node> nodes_;
+  std::vector<uint16_t> heights_;
   std::vector<std::pair<TokenId, TokenId>> twins_;
   std::string bytes_;
   std::vector<uint32_t> begins_;  // in bytes_, by id; one more at the end

@@ -64,7 +64,7 @@ bool ExprShapes::HasWideLoop(ExprId id) {
   return has_wide_loop_[id] = has;
 }
 
-// Adds the states of `id`, so many times, unless there are too many.
+// Adds `times` times the states of `id`. False, and incomplete, if there are too many.
 bool ExprShapes::TakeStates(ExprId id, uint64_t times, uint64_t* num_states) const {
   const auto take = [&](uint64_t num) {
     *num_states += std::min(num, kMaxSmallStates + 1) * times;

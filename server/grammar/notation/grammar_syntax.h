@@ -14,8 +14,8 @@ namespace quire {
 
 using SyntaxId = uint32_t;
 
-// Of a rule's tree, and of the trees of the terminals and rules in it that are written out in its
-// place.
+// The depth of a rule's tree, with the trees of the terminals and rules in it that are written out
+// in their places.
 inline constexpr uint32_t kMaxSyntaxDepth = 400;
 
 struct SyntaxNode {
@@ -83,7 +83,7 @@ class SyntaxBuilder {
   bool Open(size_t offset, char close);
   void Close();  // the group, not the rule
   void Add(SyntaxNode::Kind kind, size_t offset, uint32_t value);
-  // Of the item before. False if there is none.
+  // Repeats the item before. False if there is none.
   bool Repeat(uint32_t min, uint32_t max);
   void Negate() { ++num_nots_; }  // the next item
   // Something to negate must come.

@@ -1,6 +1,6 @@
 // Grammars as users write them: GBNF (llama.cpp's grammars, which vLLM, SGLang and XGrammar take,
-// too) and Lark (as llguidance documents it). What each has and what is refused is in the headers
-// of the readers, gbnf_reader.h and lark_reader.h.
+// too) and Lark (as llguidance documents it). The headers of the readers, gbnf_reader.h and
+// lark_reader.h, say which constructs are supported and which are refused.
 //
 // Texts are matched without a lexer: a text is in the grammar if some reading of it is. Lark's own
 // lexer takes the longest terminal, so it can refuse texts that are accepted here, for example
@@ -22,7 +22,7 @@ namespace quire {
 
 inline constexpr size_t kMaxGrammarTextBytes = size_t{512} << 10;
 inline constexpr size_t kMaxGrammarTextRules = 10'000;
-// Of groups in groups, and of terminals in terminals.
+// Groups within groups.
 inline constexpr size_t kMaxGrammarTextNesting = 100;
 inline constexpr uint32_t kMaxGrammarTextRepeats = 100'000;
 inline constexpr size_t kMaxChoices = 100'000;

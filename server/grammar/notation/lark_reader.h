@@ -50,7 +50,7 @@ class LarkReader {
   absl::Status Import(std::string_view name, std::string_view as, size_t offset);
   absl::Status ReadOptions();
 
-  // What bodies are made of.
+  // The items of bodies.
   bool IsAtEndOfBody();
   absl::Status ReadItem();
   absl::Status ReadName();

@@ -26,7 +26,7 @@ class SyntaxCompiler {
   absl::StatusOr<ExprId> Compile(std::string_view root_name);
 
  private:
-  // What stands where a rule is used.
+  // It stands where a rule is used.
   struct Compiled {
     ExprId expr = ExprStore::kNothing;
     uint32_t depth = 0;  // of the tree that is written out there; zero for a call

@@ -107,8 +107,8 @@ RandomGrammar::NodePtr RandomGrammar::Make(int depth, bool may_call) {
   }
   if (choice < 11) {
     node->kind = Kind::kRepeat;
-    node->min = Draw(3);
-    node->max = Draw(2) == 0 ? SIZE_MAX : node->min + Draw(3);
+    node->min = Draw(4) > 0 ? Draw(3) : 3 + Draw(4);
+    node->max = Draw(2) == 0 ? SIZE_MAX : node->min + Draw(Draw(2) == 0 ? 3 : 9);
     node->children.push_back(Make(depth - 1, may_call));
     return node;
   }

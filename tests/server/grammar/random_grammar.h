@@ -3,6 +3,7 @@
 // from the engine: its terms are only built, beside a tree that is evaluated.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -36,6 +37,9 @@ class RandomGrammar {
   // has intersections or complements: unknown.
   const Language& prefixes() const { return prefixes_[0]; }
   bool has_prefixes() const { return !options_.has_booleans; }
+  bool all_rules_have_strings() const {
+    return std::find(is_live_.begin(), is_live_.end(), false) == is_live_.end();
+  }
   // For messages.
   std::string ToString() const;
 

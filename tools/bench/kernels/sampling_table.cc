@@ -28,6 +28,10 @@ struct Distribution {
 };
 constexpr Distribution kMiddling = {3}, kFlat = {1}, kUnsure = {2.5f, 18}, kPeaked = {2.5f, 24};
 
+// The masks that rows name: of one token in two, as within a text, and of one in 1,024, as where a
+// grammar leaves few choices.
+constexpr int64_t kMaskSteps[] = {2, 1024};
+
 struct Kind {
   const char* name;
   Distribution distribution;
@@ -44,6 +48,10 @@ std::vector<Kind> Kinds() {
           {"k 50, p 0.9, middling", kMiddling, filtered},
           {"p 0.9, middling", kMiddling, nucleus},
           {"min-p 0.05", kMiddling, {.min_p = 0.05f}},
+          {"greedy, mask 1 in 2", kMiddling, {.temperature = 0, .mask = 0}},
+          {"greedy, mask 1 in 1024", kMiddling, {.temperature = 0, .mask = 1}},
+          {"k 50, p 0.9, mask 1 in 2", kMiddling, {.top_k = 50, .top_p = 0.9f, .mask = 0}},
+          {"k 50, p 0.9, mask 1 in 1024", kMiddling, {.top_k = 50, .top_p = 0.9f, .mask = 1}},
           {"k 50, p 0.9, penalties",
            kMiddling,
            {.top_k = 50, .top_p = 0.9f, .repetition_penalty = 1.1f}},
@@ -96,6 +104,13 @@ class SampledLogits {
     ASSIGN_OR_RETURN(sampled->counts_, device.Allocate(max_rows * row_bytes));
     ASSIGN_OR_RETURN(sampled->results_, device.Allocate(max_rows * (4 + 2 * kMaxLogprobs) * 4));
     timer.stream().FillZero(sampled->counts_.data(), max_rows * row_bytes);
+    std::vector<uint32_t> masks;  // [kMaskSteps, MaskWords(vocab_size)]
+    for (const int64_t step : kMaskSteps) {
+      std::vector<uint32_t> mask(MaskWords(vocab_size));
+      for (int64_t t = 0; t < vocab_size; t += step) mask[t / 32] |= uint32_t{1} << (t % 32);
+      masks.insert(masks.end(), mask.begin(), mask.end());
+    }
+    ASSIGN_OR_RETURN(sampled->masks_, timer.Upload(masks));
     return sampled;
   }
 
@@ -133,6 +148,7 @@ class SampledLogits {
                                 {num_rows, vocab_size_}),
                .rows = device_rows.as<SamplingRow>(),
                .bias = nullptr,
+               .token_masks = masks_.as<uint32_t>(),
                .token_counts = counts_.as<int32_t>(),
                .row_last_token = ints,
                .sampled_ids = ints + num_rows,
@@ -157,7 +173,7 @@ class SampledLogits {
   GraphTimer& timer_;
   const int64_t vocab_size_;
   int64_t num_rows_ = 0;  // of logits_
-  DeviceBuffer logits_, counts_, results_;
+  DeviceBuffer logits_, counts_, results_, masks_;
 };
 
 absl::Status MeasureSampling(GraphTimer& timer, const TableRequest& request,

@@ -211,6 +211,7 @@ absl::Status StepOps::EnqueueSampling(const StepShape& shape) {
       {.logits = decoder_->Logits(timer_.stream(), 0, num_rows),
        .rows = sampling_.as<SamplingRow>(),
        .bias = nullptr,
+       .token_masks = nullptr,
        .token_counts = counts_.as<int32_t>(),
        .row_last_token = last_token_.as<int32_t>(),
        .sampled_ids = words,

@@ -1,0 +1,136 @@
+#include "server/grammar/constraint/constraint_compiler.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "server/grammar/notation/grammar_text.h"
+#include "server/grammar/regex/regex_expr.h"
+#include "server/grammar/schema/schema_grammar.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMaxTokenSetBytes = size_t{128} << 20;
+// Of automata that nobody uses, and of all that are kept.
+constexpr size_t kMaxKeptBytes = size_t{256} << 20;
+constexpr size_t kMaxKept = 1'000;
+
+std::vector<std::string> BytesOfTokens(const Tokenizer& tokenizer,
+                                       const std::vector<TokenId>& ends) {
+  std::vector<std::string> tokens(static_cast<size_t>(tokenizer.vocab_size()));
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (!tokenizer.IsSpecial(id)) tokens[static_cast<size_t>(id)] = tokenizer.TokenBytes(id);
+  }
+  for (const TokenId id : ends) {
+    if (id >= 0 && static_cast<size_t>(id) < tokens.size()) tokens[static_cast<size_t>(id)].clear();
+  }
+  return tokens;
+}
+
+absl::StatusOr<ExprId> ExprOf(const ConstraintSpec& spec, Grammar* grammar) {
+  ExprStore* const store = &grammar->store;
+  switch (spec.kind) {
+    case ConstraintSpec::Kind::kJsonSchema: {
+      ASSIGN_OR_RETURN(
+          const RuleId rule,
+          AddJsonSchema(grammar, spec.schema, {.has_white_space = !spec.is_compact, .limits = {}}));
+      return store->Rule(rule);
+    }
+    case ConstraintSpec::Kind::kRegex:
+      return RegexExpr(store, spec.text,
+                       {.spelling = Spelling::kText, .whole = true, .limits = {}});
+    case ConstraintSpec::Kind::kGrammar: {
+      ASSIGN_OR_RETURN(const RuleId rule, AddGrammarText(grammar, spec.text, {}));
+      return store->Rule(rule);
+    }
+    case ConstraintSpec::Kind::kChoice: {
+      std::vector<ExprId> choices;
+      for (const std::string& choice : spec.choices) choices.push_back(store->Literal(choice));
+      return store->Or(choices);
+    }
+  }
+  return absl::InternalError("a constraint of no kind");
+}
+
+// Texts without `close`, then `close`, then white space.
+ExprId ReasoningOf(const ConstraintSpec& spec, ExprStore* store) {
+  const ExprId any = AnyText(store, Spelling::kText);
+  const ExprId close = store->Literal(spec.reasoning_close);
+  const ExprId without = store->And(any, store->Not(store->Concat({any, close, any})));
+  const ExprId space = store->Repeat(store->Byte('\n'), 0, 2);
+  const ExprId reasoning = store->Concat({without, close, space});
+  if (spec.reasoning_open.empty()) return reasoning;
+  return store->Optional(store->Concat(store->Literal(spec.reasoning_open), reasoning));
+}
+
+}  // namespace
+
+ConstraintCompiler::ConstraintCompiler(const Tokenizer& tokenizer,
+                                       const std::vector<TokenId>& end_tokens)
+    : vocabulary_(std::make_shared<const ConstraintVocabulary>(BytesOfTokens(tokenizer, end_tokens),
+                                                               end_tokens, kMaxTokenSetBytes)) {}
+
+std::shared_ptr<const TokenConstraintSource> ConstraintCompiler::Find(const ConstraintSpec& spec) {
+  const std::string key = KeyOf(spec);
+  absl::MutexLock lock(&mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end() || !found->second->source->ok()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->source;
+}
+
+absl::StatusOr<std::shared_ptr<const TokenConstraintSource>> ConstraintCompiler::Compile(
+    const ConstraintSpec& spec) {
+  if (std::shared_ptr<const TokenConstraintSource> known = Find(spec); known != nullptr)
+    return known;
+  auto grammar = std::make_unique<Grammar>();
+  const RuleId root = grammar->AddRule();
+  ASSIGN_OR_RETURN(ExprId expr, ExprOf(spec, grammar.get()));
+  if (!spec.reasoning_close.empty()) {
+    expr = grammar->store.Concat(ReasoningOf(spec, &grammar->store), expr);
+  }
+  grammar->rules[root] = expr;
+  if (grammar->store.overflowed())
+    return absl::ResourceExhaustedError("the constraint is too large");
+  auto automaton = std::make_shared<const Automaton>(std::move(grammar), AutomatonLimits());
+  RETURN_IF_ERROR(automaton->status());
+  if (automaton->StartOf(root).is_dead()) {
+    return absl::InvalidArgumentError("no answer can be valid: its parts contradict each other");
+  }
+  auto source = std::make_shared<const GrammarConstraintSource>(vocabulary_, std::move(automaton));
+  Keep(KeyOf(spec), source);
+  return source;
+}
+
+void ConstraintCompiler::Keep(std::string key,
+                              std::shared_ptr<const GrammarConstraintSource> source) {
+  absl::MutexLock lock(&mutex_);
+  if (const auto known = by_key_.find(key); known != by_key_.end()) {
+    entries_.erase(known->second);
+    by_key_.erase(known);
+  }
+  entries_.push_front({key, std::move(source)});
+  by_key_[std::move(key)] = entries_.begin();
+  size_t num_bytes = 0, num_kept = 0;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    num_bytes += entry->source->num_bytes() + entry->key.size();
+    if (++num_kept == 1 || (num_bytes <= kMaxKeptBytes && num_kept <= kMaxKept)) {
+      ++entry;
+      continue;
+    }
+    by_key_.erase(entry->key);
+    entry = entries_.erase(entry);
+  }
+}
+
+std::string KeyOf(const ConstraintSpec& spec) {
+  std::string key = absl::StrCat(static_cast<int>(spec.kind), spec.is_compact ? "c" : "w",
+                                 spec.reasoning_open.size(), ",", spec.reasoning_open,
+                                 spec.reasoning_close.size(), ",", spec.reasoning_close);
+  if (spec.kind == ConstraintSpec::Kind::kJsonSchema) absl::StrAppend(&key, ToJson(spec.schema));
+  absl::StrAppend(&key, spec.text);
+  for (const std::string& choice : spec.choices) absl::StrAppend(&key, choice.size(), ",", choice);
+  return key;
+}
+
+}  // namespace quire
