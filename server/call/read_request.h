@@ -69,6 +69,7 @@ inline void RefuseCall(GenerateHandler* handler, const Caller& caller, Call& cal
 inline std::optional<Caller> Admit(GenerateHandler* handler, Call& call) {
   call.SetTrace(handler->TraceOf(call.trace()));
   Caller caller = {call.principal(), call.token(), call.trace(), MonotonicNow()};
+  caller.cost = call.cost();
   const absl::Status room = handler->CheckRoom(*caller.principal);
   if (room.ok()) return caller;
   RefuseCall(handler, caller, call, room);

@@ -32,6 +32,7 @@ struct FieldNames {
   const char* min_tokens = "min_tokens";
   const char* stop_strings = "stop";
   const char* stop_token_ids = "stop_token_ids";
+  const char* constraint = "response_format";
 
   const char* logprobs = "logprobs";
   const char* prompt_logprobs = "prompt_logprobs";

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "server/grammar/constraint/constraint_spec.h"
 #include "server/request/field_names.h"
 #include "server/text/json_tree.h"
 
@@ -78,6 +79,9 @@ struct Generation {
   std::vector<uint32_t> stop_token_ids;
   bool ignore_eos = false;
   bool include_stop_in_output = false;
+  std::optional<ConstraintSpec> constraint;  // what the answer must be
+  // Reasoning before it is free: a chat whose surface tells reasoning apart.
+  bool has_reasoning = false;
 
   std::optional<int32_t> logprobs;         // how many likely tokens beside each; none: no logprobs
   std::optional<int32_t> prompt_logprobs;  // likewise

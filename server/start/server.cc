@@ -24,6 +24,7 @@
 #include "kernels/host_limits.h"
 #include "server/call/grpc_protocol.h"
 #include "server/call/http_server.h"
+#include "server/grammar/constraint/constraint_compiler.h"
 #include "server/observe/kv_events/zmq_publisher.h"
 #include "server/observe/log/access_log.h"
 #include "server/observe/log/recent_requests.h"
@@ -212,6 +213,7 @@ struct Server::Parts {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<ZmqPublisher> kv_events;  // null: not published
   std::unique_ptr<GenerateHandler> generate;
+  std::unique_ptr<ConstraintCompiler> constraints;
   std::unique_ptr<WorkPool> work_pool;
   std::unique_ptr<Acceptor> acceptor;
 };
@@ -308,8 +310,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   }
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork, kMaxQueuedWorkBytes);
+  parts->constraints =
+      std::make_unique<ConstraintCompiler>(parts->encoder->tokenizer(), parts->facts.eos_token_ids);
   parts->generate = std::make_unique<GenerateHandler>(GenerateHandler::Parts{
-      parts->engine.get(), &parts->pump, &parts->registry, parts->encoder.get(), &parts->facts,
+      parts->engine.get(), &parts->pump, &parts->registry, parts->encoder.get(),
+      parts->answers.get(), parts->constraints.get(), parts->work_pool.get(), &parts->facts,
       settings.seed < 0 ? std::nullopt : std::optional(settings.seed), &parts->metrics,
       parts->exporter.get()});
   const ServingContext context = {

@@ -1,8 +1,9 @@
 #include "server/grammar/constraint/constraint_compiler.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "server/grammar/notation/grammar_text.h"
 #include "server/grammar/regex/regex_expr.h"
 #include "server/grammar/schema/schema_grammar.h"
 
@@ -27,6 +28,23 @@ std::vector<std::string> BytesOfTokens(const Tokenizer& tokenizer,
   return tokens;
 }
 
+// With the token sets that most schemas need.
+std::shared_ptr<const ConstraintVocabulary> MakeVocabulary(const Tokenizer& tokenizer,
+                                                           const std::vector<TokenId>& ends) {
+  auto vocabulary = std::make_shared<const ConstraintVocabulary>(BytesOfTokens(tokenizer, ends),
+                                                                 ends, kMaxTokenSetBytes);
+  auto grammar = std::make_unique<Grammar>();
+  const RuleId root = grammar->AddRule();
+  const absl::StatusOr<RuleId> any = AddJsonSchema(grammar.get(), BoolTree(true), {});
+  if (!any.ok()) return vocabulary;
+  grammar->rules[root] = grammar->store.Rule(*any);
+  const Automaton automaton(std::move(grammar), AutomatonLimits());
+  for (const State state : automaton.landmarks()) {
+    (void)vocabulary->token_sets.Get(automaton, state, vocabulary->trie);
+  }
+  return vocabulary;
+}
+
 absl::StatusOr<ExprId> ExprOf(const ConstraintSpec& spec, Grammar* grammar) {
   ExprStore* const store = &grammar->store;
   switch (spec.kind) {
@@ -40,8 +58,7 @@ absl::StatusOr<ExprId> ExprOf(const ConstraintSpec& spec, Grammar* grammar) {
       return RegexExpr(store, spec.text,
                        {.spelling = Spelling::kText, .whole = true, .limits = {}});
     case ConstraintSpec::Kind::kGrammar: {
-      ASSIGN_OR_RETURN(const RuleId rule, AddGrammarText(grammar, spec.text, {}));
-      return store->Rule(rule);
+      return absl::UnimplementedError("grammars are not supported yet");
     }
     case ConstraintSpec::Kind::kChoice: {
       std::vector<ExprId> choices;
@@ -65,10 +82,12 @@ ExprId ReasoningOf(const ConstraintSpec& spec, ExprStore* store) {
 
 }  // namespace
 
-ConstraintCompiler::ConstraintCompiler(const Tokenizer& tokenizer,
-                                       const std::vector<TokenId>& end_tokens)
-    : vocabulary_(std::make_shared<const ConstraintVocabulary>(BytesOfTokens(tokenizer, end_tokens),
-                                                               end_tokens, kMaxTokenSetBytes)) {}
+ConstraintCompiler::ConstraintCompiler(std::shared_ptr<const Tokenizer> tokenizer,
+                                       std::vector<TokenId> end_tokens)
+    : vocabulary_(std::async(std::launch::async,
+                             [tokenizer = std::move(tokenizer), ends = std::move(end_tokens)] {
+                               return MakeVocabulary(*tokenizer, ends);
+                             })) {}
 
 std::shared_ptr<const TokenConstraintSource> ConstraintCompiler::Find(const ConstraintSpec& spec) {
   const std::string key = KeyOf(spec);
@@ -97,7 +116,8 @@ absl::StatusOr<std::shared_ptr<const TokenConstraintSource>> ConstraintCompiler:
   if (automaton->StartOf(root).is_dead()) {
     return absl::InvalidArgumentError("no answer can be valid: its parts contradict each other");
   }
-  auto source = std::make_shared<const GrammarConstraintSource>(vocabulary_, std::move(automaton));
+  auto source =
+      std::make_shared<const GrammarConstraintSource>(vocabulary_.get(), std::move(automaton));
   Keep(KeyOf(spec), source);
   return source;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <future>
 #include <list>
 #include <memory>
 #include <string>
@@ -22,8 +23,9 @@ namespace quire {
 
 class ConstraintCompiler {
  public:
-  // `end_tokens` end an answer of the model.
-  ConstraintCompiler(const Tokenizer& tokenizer, const std::vector<TokenId>& end_tokens);
+  // `end_tokens` end an answer of the model. The vocabulary is sorted on a thread of its own, which
+  // takes some 0.1 s; who compiles meanwhile waits for it.
+  ConstraintCompiler(std::shared_ptr<const Tokenizer> tokenizer, std::vector<TokenId> end_tokens);
 
   // What `spec` became before; null if it is not kept.
   std::shared_ptr<const TokenConstraintSource> Find(const ConstraintSpec& spec);
@@ -40,7 +42,7 @@ class ConstraintCompiler {
 
   void Keep(std::string key, std::shared_ptr<const GrammarConstraintSource> source);
 
-  const std::shared_ptr<const ConstraintVocabulary> vocabulary_;
+  const std::shared_future<std::shared_ptr<const ConstraintVocabulary>> vocabulary_;
   absl::Mutex mutex_;
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the latest first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_ ABSL_GUARDED_BY(mutex_);

@@ -23,6 +23,7 @@ struct ConstraintSpec {
   std::vector<std::string> choices = {};
   // JSON without white space between its tokens.
   bool is_compact = false;
+  std::string field = {};  // the client's name for it, for errors; empty: the surface's usual one
   // The answer begins with reasoning up to this text (empty: with none), which nothing limits. With
   // `reasoning_open`, if the answer begins with that; else always.
   std::string reasoning_open = {};

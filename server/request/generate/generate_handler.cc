@@ -2,16 +2,21 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/engine.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
+#include "server/grammar/constraint/constraint_compiler.h"
+#include "server/request/field_error.h"
 #include "server/request/generate/prompt.h"
+#include "server/request/generate/work_pool.h"
 #include "server/request/limits.h"
 #include "server/request/parameters.h"
 #include "server/request/request_fuel.h"
 #include "server/request/retry_pushback.h"
+#include "server/text/answer/model_answers.h"
 
 namespace quire {
 
@@ -58,8 +63,10 @@ void GenerateHandler::Start(Caller caller, Generation asked, std::unique_ptr<Ans
 }
 
 void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
-  Batch batch;
+  auto held = std::make_shared<Batch>();
+  Batch& batch = *held;
   batch.principal = std::move(caller.principal);
+  batch.cost = std::move(caller.cost);
   batch.token = std::move(caller.token);
   batch.requests.reserve(list.size());
   for (ListedRequest& listed : list) {
@@ -77,9 +84,72 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
     Refuse(batch, WithRetryPushback(checked), ReasonOfCheck(checked));
     return;
   }
-  absl::Status status = Tokenize(batch);
+  if (const absl::Status status = Tokenize(batch); !status.ok()) {
+    Refuse(batch, WithRetryPushback(status));
+    return;
+  }
+  if (!MustCompile(batch)) return Finish(batch);
+  size_t num_bytes = 0;
+  for (const Pending& pending : batch.requests) num_bytes += NumBytes(pending.asked.prompt);
+  parts_.pool->Add({num_bytes, batch.token, batch.cost, [this, held](const absl::Status& status) {
+                      if (status.ok()) {
+                        Finish(*held);
+                      } else {
+                        Refuse(*held, status);
+                      }
+                    }});
+}
+
+void GenerateHandler::Finish(Batch& batch) {
+  absl::Status status = Constrain(batch);
   if (status.ok()) status = Submit(batch);
   if (!status.ok()) Refuse(batch, WithRetryPushback(status));
+}
+
+// Of a chat, what comes before the answer is free: reasoning that the prompt has begun, or that the
+// answer may begin with.
+absl::Status GenerateHandler::AddReasoning(Pending& pending) const {
+  ConstraintSpec& spec = *pending.asked.constraint;
+  if (!parts_.model->has_tokenizer) {
+    return InField(
+        pending.asked.names->constraint,
+        absl::UnimplementedError("needs the tokenizer, which --skip-tokenizer-init leaves out"));
+  }
+  const ReasoningFormat& reasoning = parts_.answers->reasoning();
+  if (reasoning.is_none() || !std::holds_alternative<ChatPrompt>(pending.asked.prompt)) {
+    return absl::OkStatus();
+  }
+  if (reasoning.in_channels) {
+    return InField(pending.asked.names->constraint,
+                   absl::UnimplementedError("is not supported for models that answer in channels "
+                                            "(gpt-oss) yet; leave it out"));
+  }
+  if (parts_.answers->BeginsInReasoning(pending.job.request.prompt)) {
+    spec.reasoning_close = reasoning.close;
+  } else if (pending.asked.has_reasoning) {
+    spec.reasoning_open = reasoning.open;
+    spec.reasoning_close = reasoning.close;
+  }
+  return absl::OkStatus();
+}
+
+bool GenerateHandler::MustCompile(const Batch& batch) const {
+  return std::any_of(batch.requests.begin(), batch.requests.end(), [this](const Pending& pending) {
+    return pending.asked.constraint.has_value() &&
+           parts_.constraints->Find(*pending.asked.constraint) == nullptr;
+  });
+}
+
+absl::Status GenerateHandler::Constrain(Batch& batch) {
+  for (Pending& pending : batch.requests) {
+    if (!pending.asked.constraint.has_value()) continue;
+    const ConstraintSpec& spec = *pending.asked.constraint;
+    auto source = parts_.constraints->Compile(spec);
+    const std::string field = spec.field.empty() ? pending.asked.names->constraint : spec.field;
+    if (!source.ok()) return InField(field, source.status());
+    pending.job.request.constraint = *std::move(source);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GenerateHandler::CheckAll(Batch& batch) {
@@ -118,6 +188,7 @@ absl::Status GenerateHandler::Tokenize(Batch& batch) {
     ASSIGN_OR_RETURN(std::vector<TokenId> prompt,
                      EncodePrompt(asked, pending.job, *parts_.encoder, *parts_.model, &fuel));
     RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));
+    if (pending.asked.constraint.has_value()) RETURN_IF_ERROR(AddReasoning(pending));
   }
   return absl::OkStatus();
 }

@@ -22,7 +22,11 @@
 
 namespace quire {
 
+class CallCost;
+class ConstraintCompiler;
 class Engine;
+class ModelAnswers;
+class WorkPool;
 
 // The caller that makes requests with one call.
 struct Caller {
@@ -35,6 +39,7 @@ struct Caller {
   bool is_id_of_call = false;
   // The lease of the only request, if it was entered before it was read (Enter).
   std::shared_ptr<RequestRegistry::Lease> lease = nullptr;
+  std::shared_ptr<CallCost> cost = nullptr;  // pays for work in the pool; null: nobody does
 };
 
 // One request of several.
@@ -52,6 +57,9 @@ class GenerateHandler {
     OutputPump* pump;
     RequestRegistry* registry;
     const PromptEncoder* encoder;
+    const ModelAnswers* answers;
+    ConstraintCompiler* constraints;  // null without a tokenizer
+    WorkPool* pool;                   // compiles what is not known yet
     const ModelFacts* model;
     std::optional<uint64_t> seed;  // for requests that bring none
     ServerMetrics* metrics;
@@ -83,8 +91,9 @@ class GenerateHandler {
   // Why a request is refused whose check or entry ends with this error.
   static RefusalReason ReasonOfCheck(const absl::Status& status);
 
-  // Starts a request: tokenizes its prompt on this thread (see ReadRequest in server/call/). Its
-  // answer goes to `writer`, which is ended exactly once, perhaps before this returns.
+  // Starts a request: tokenizes its prompt on this thread (see ReadRequest in server/call/). A
+  // constraint that is not known yet is compiled in the pool. The answer goes to `writer`, which is
+  // ended exactly once, perhaps before this returns.
   void Start(Caller caller, Generation asked, std::unique_ptr<AnswerWriter> writer);
 
   // The same for a list of requests, which the engine takes together or not at all. An error that
@@ -108,6 +117,7 @@ class GenerateHandler {
   struct Batch {
     std::shared_ptr<const Principal> principal;
     std::shared_ptr<CancelToken> token;
+    std::shared_ptr<CallCost> cost;
     std::vector<Pending> requests;
     const std::shared_ptr<AnswerSize> answer_size = std::make_shared<AnswerSize>();
   };
@@ -118,6 +128,10 @@ class GenerateHandler {
   absl::Status Check(const Principal& principal, Pending& pending);
   absl::Status CheckAll(Batch& batch);
   absl::Status Tokenize(Batch& batch);
+  absl::Status AddReasoning(Pending& pending) const;
+  bool MustCompile(const Batch& batch) const;
+  absl::Status Constrain(Batch& batch);
+  void Finish(Batch& batch);
   absl::Status Submit(Batch& batch);
   static absl::Status CheckPromptLogprobs(const Batch& batch);
   void HandOver(Batch& batch, size_t index, std::unique_ptr<AnswerBuilder> builder,
