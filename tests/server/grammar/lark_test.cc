@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "server/grammar/schema/schema_grammar.h"
+#include "server/text/json_tree.h"
 #include "tests/server/grammar/text_grammar.h"
 
 namespace quire {
@@ -178,6 +180,25 @@ fun: "call " %json {
             "line 2, column 4: a terminal cannot have rules in it");
   EXPECT_EQ(TextGrammar("start: %json {", hooks).error(),
             "line 1, column 14: this { is not closed");
+}
+
+TEST(LarkTest, AnInlineSchemaIsARule) {
+  GrammarTextHooks hooks;
+  hooks.json_schema = [](Grammar* grammar, std::string_view text) -> absl::StatusOr<RuleId> {
+    size_t num_values_left = kMaxJsonValues;
+    const absl::StatusOr<JsonTree> schema = ParseJsonTree(text, &num_values_left);
+    if (!schema.ok()) return schema.status();
+    return AddJsonSchema(grammar, *schema, {.has_white_space = false, .limits = {}});
+  };
+  const TextGrammar grammar(R"g(start: (call "\n")+
+call: NAME %json {"type": "object", "properties": {"city": {"type": "string"}},
+                  "required": ["city"], "additionalProperties": false}
+NAME: /[a-z]+ /)g",
+                            hooks);
+  ASSERT_TRUE(grammar.status().ok()) << grammar.status();
+  EXPECT_TRUE(grammar.Has("weather {\"city\":\"a } b\"}\ntime {\"city\":\"\"}\n"));
+  EXPECT_FALSE(grammar.HasBeginning("weather {\"town"));
+  EXPECT_FALSE(grammar.HasBeginning("weather {\"city\":\"\","));
 }
 
 TEST(LarkTest, Calculator) {
