@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/grammar/notation/grammar_text.h"
 #include "server/grammar/regex/regex_expr.h"
 #include "server/grammar/schema/schema_grammar.h"
 
@@ -45,6 +46,17 @@ std::shared_ptr<const ConstraintVocabulary> MakeVocabulary(const Tokenizer& toke
   return vocabulary;
 }
 
+// The schemas that a grammar has inline.
+GrammarTextHooks HooksOf(const ConstraintSpec& spec) {
+  GrammarTextHooks hooks;
+  hooks.json_schema = [&spec](Grammar* grammar, std::string_view text) -> absl::StatusOr<RuleId> {
+    size_t num_values_left = kMaxJsonValues;
+    ASSIGN_OR_RETURN(const JsonTree schema, ParseJsonTree(text, &num_values_left));
+    return AddJsonSchema(grammar, schema, {.has_white_space = !spec.is_compact, .limits = {}});
+  };
+  return hooks;
+}
+
 absl::StatusOr<ExprId> ExprOf(const ConstraintSpec& spec, Grammar* grammar) {
   ExprStore* const store = &grammar->store;
   switch (spec.kind) {
@@ -58,12 +70,12 @@ absl::StatusOr<ExprId> ExprOf(const ConstraintSpec& spec, Grammar* grammar) {
       return RegexExpr(store, spec.text,
                        {.spelling = Spelling::kText, .whole = true, .limits = {}});
     case ConstraintSpec::Kind::kGrammar: {
-      return absl::UnimplementedError("grammars are not supported yet");
+      ASSIGN_OR_RETURN(const RuleId rule, AddGrammarText(grammar, spec.text, HooksOf(spec)));
+      return store->Rule(rule);
     }
     case ConstraintSpec::Kind::kChoice: {
-      std::vector<ExprId> choices;
-      for (const std::string& choice : spec.choices) choices.push_back(store->Literal(choice));
-      return store->Or(choices);
+      ASSIGN_OR_RETURN(const RuleId rule, AddChoices(grammar, spec.choices));
+      return store->Rule(rule);
     }
   }
   return absl::InternalError("a constraint of no kind");

@@ -28,7 +28,6 @@ Automaton::Automaton(std::unique_ptr<Grammar> grammar, const AutomatonLimits& li
   for (size_t i = 0; i < grammar_->rules.size(); ++i) {
     is_nullable_rule_.push_back(liveness_->IsNullableRule(static_cast<RuleId>(i)));
   }
-  // Not yet with their calls, which need every rule's start: those come with the first look.
   for (const ExprId expr : grammar_->rules) rule_starts_.push_back(StateOf(expr));
   for (const ExprId expr : grammar_->landmarks) landmarks_.push_back(StateOf(expr));
   Account();
@@ -89,22 +88,34 @@ State Automaton::StateOf(ExprId expr) const {
     return State();
   }
   const uint32_t index = num_states_++;
-  std::vector<RuleCall> calls;
-  if (store.has_rules(expr)) calls = quire::CallsOf(&store, expr);
-  const State state(index, store.is_nullable(expr), !calls.empty());
-  // Known before its calls are looked at: a rule may come back to its own state.
-  if (expr >= state_of_expr_.size()) state_of_expr_.resize(store.size(), kUnknown);
+  const Beginning beginning = BeginningOf(store, expr);
+  const State state(index, {.is_final = store.is_nullable(expr),
+                            .has_calls = beginning.has_call,
+                            .is_stuck = !beginning.has_byte});
   state_of_expr_[expr] = state.value();
   StateInfo& info = ChunkFor(index)->info[index & (kChunkSize - 1)];
   info.expr = expr;
   info.plain_hash = store.has_rules(expr) ? 0 : store.hash(expr);
-  for (const RuleCall& call : calls) {
+  return state;
+}
+
+// Apart from StateOf, because the states after the calls have calls, too: in a long list of calls,
+// each state would wait for the next.
+bool Automaton::FindCalls(State state) const {
+  absl::MutexLock lock(&mutex_);
+  const StateInfo& known = InfoOf(state.index());
+  if (known.knows_calls.load(std::memory_order_relaxed)) return true;
+  if (!ok()) return false;
+  StateInfo& info = const_cast<StateInfo&>(known);
+  for (const RuleCall& call : quire::CallsOf(&grammar_->store, info.expr)) {
     const State rest = StateOf(call.rest);
-    if (!rest.is_dead() && liveness_->IsLive(store.Rule(call.rule)))
+    if (!rest.is_dead() && liveness_->IsLive(grammar_->rules[call.rule]))
       info.calls.push_back({call.rule, rest});
   }
   call_bytes_ += info.calls.capacity() * sizeof(AutomatonCall);
-  return state;
+  Account();
+  info.knows_calls.store(true, std::memory_order_release);
+  return true;
 }
 
 State Automaton::Make(State state, uint8_t byte) const {
@@ -118,10 +129,6 @@ State Automaton::Make(State state, uint8_t byte) const {
   Account();
   slot.store(next.value(), std::memory_order_release);
   return next;
-}
-
-absl::Span<const AutomatonCall> Automaton::CallsOf(State state) const {
-  return InfoOf(state.index()).calls;
 }
 
 Automaton::RelaxedState Automaton::Relaxed(State state) const {

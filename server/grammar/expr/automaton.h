@@ -20,13 +20,18 @@
 
 namespace quire {
 
-// A state, and beside it in the two low bits its properties, so that a walk through plain states
+// A state, and beside it in the three low bits its properties, so that a walk through plain states
 // looks at nothing else. 0 is the dead state.
 class State {
  public:
+  struct Properties {
+    bool is_final = false, has_calls = false, is_stuck = false;
+  };
+
   constexpr State() = default;
-  constexpr State(uint32_t index, bool is_final, bool has_calls)
-      : value_((index << 2) | (uint32_t{is_final} << 1) | uint32_t{has_calls}) {}
+  constexpr State(uint32_t index, Properties is)
+      : value_((index << 3) | (uint32_t{is.is_stuck} << 2) | (uint32_t{is.is_final} << 1) |
+               uint32_t{is.has_calls}) {}
   static constexpr State FromValue(uint32_t value) {
     State state;
     state.value_ = value;
@@ -38,8 +43,10 @@ class State {
   constexpr bool is_final() const { return (value_ & 2) != 0; }
   // A rule may be called here.
   constexpr bool has_calls() const { return (value_ & 1) != 0; }
-  constexpr bool is_plain() const { return (value_ & 3) == 0; }
-  constexpr uint32_t index() const { return value_ >> 2; }
+  // No byte may come next, except in a rule that is called here.
+  constexpr bool is_stuck() const { return (value_ & 4) != 0; }
+  constexpr bool is_plain() const { return (value_ & 7) == 0; }
+  constexpr uint32_t index() const { return value_ >> 3; }
   constexpr uint32_t value() const { return value_; }
 
   friend constexpr bool operator==(State, State) = default;
@@ -77,7 +84,12 @@ class Automaton {
     const uint32_t value = Row(state.index())[class_of_[byte]].load(std::memory_order_acquire);
     return value != kUnknown ? State::FromValue(value) : Make(state, byte);
   }
-  absl::Span<const AutomatonCall> CallsOf(State state) const;
+  // Found at the first look.
+  absl::Span<const AutomatonCall> CallsOf(State state) const {
+    const StateInfo& info = InfoOf(state.index());
+    if (!info.knows_calls.load(std::memory_order_acquire) && !FindCalls(state)) return {};
+    return info.calls;
+  }
 
   // The hash of the state's expression, 0 if it calls rules: what may follow in this state is the
   // same in every automaton whose state has the same hash.
@@ -105,6 +117,7 @@ class Automaton {
   struct StateInfo {
     ExprId expr = 0;
     uint64_t plain_hash = 0;
+    std::atomic<bool> knows_calls = false;
     std::vector<AutomatonCall> calls;
   };
   struct Chunk {
@@ -122,6 +135,7 @@ class Automaton {
         ->info[index & (kChunkSize - 1)];
   }
   State Make(State state, uint8_t byte) const;
+  bool FindCalls(State state) const;
   State StateOf(ExprId expr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Chunk* ChunkFor(uint32_t index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Account() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -137,7 +137,33 @@ absl::Span<const ExprId> ExprStore::operands(ExprId id) const {
   return absl::MakeConstSpan(operand_pool_).subspan(nodes_[id].a, nodes_[id].b);
 }
 
+void ExprStore::TakeSteps(size_t num_steps) {
+  num_steps_ += num_steps;
+  if (num_steps_ > kMaxSteps) overflowed_ = true;
+}
+
+// x{1,2} x{3,4} is x{4,6}: without this, x? x? x? ... has derivatives as long as itself. kNothing
+// if the two are not repeats of the same thing.
+ExprId ExprStore::MergedRepeat(ExprId first, ExprId second) {
+  const bool is_repeat[] = {kind(first) == ExprKind::kRepeat, kind(second) == ExprKind::kRepeat};
+  const ExprId operand = is_repeat[0] ? this->first(first) : first;
+  if (!is_repeat[0] && !is_repeat[1]) return kNothing;
+  if (operand != (is_repeat[1] ? this->first(second) : second)) return kNothing;
+  uint64_t min_sum = 0, max_sum = 0;
+  bool is_unbounded = false;
+  for (const ExprId id : {first, second}) {
+    const bool is_one = kind(id) != ExprKind::kRepeat || id == operand;
+    min_sum += is_one ? 1 : min(id);
+    max_sum += is_one ? 1 : max(id);
+    is_unbounded = is_unbounded || (!is_one && max(id) == kUnbounded);
+  }
+  if (min_sum >= kUnbounded || (!is_unbounded && max_sum >= kUnbounded)) return kNothing;
+  return Repeat(operand, static_cast<uint32_t>(min_sum),
+                is_unbounded ? kUnbounded : static_cast<uint32_t>(max_sum));
+}
+
 ExprId ExprStore::Concat(ExprId first, ExprId second) {
+  TakeSteps(1);
   if (first == kNothing || second == kNothing) return kNothing;
   if (first == kEmpty) return second;
   if (second == kEmpty) return first;
@@ -151,6 +177,9 @@ ExprId ExprStore::Concat(ExprId first, ExprId second) {
     for (size_t i = parts.size(); i-- > 0;) result = Concat(parts[i], result);
     return result;
   }
+  const bool has_more = kind(second) == ExprKind::kConcat;
+  const ExprId merged = MergedRepeat(first, has_more ? this->first(second) : second);
+  if (merged != kNothing) return has_more ? Concat(merged, this->second(second)) : merged;
   const Node& a = nodes_[first];
   const Node& b = nodes_[second];
   return Add({ExprKind::kConcat, a.is_nullable && b.is_nullable, a.has_rules || b.has_rules,
@@ -168,6 +197,7 @@ ExprId ExprStore::Concat(std::initializer_list<ExprId> parts) {
 // Into `flat`: the operands, with the operands of nested ones, sorted, each once.
 bool ExprStore::Flatten(ExprKind kind, absl::Span<const ExprId> operands,
                         std::vector<ExprId>* flat) {
+  TakeSteps(operands.size());
   const ExprId neutral = kind == ExprKind::kOr ? kNothing : kAnything;
   const ExprId absorbing = kind == ExprKind::kOr ? kAnything : kNothing;
   for (const ExprId id : operands) {

@@ -6,8 +6,8 @@
 // of its automaton are ids. Source: Owens, Reppy, Turon, "Regular-expression derivatives
 // re-examined" (2009).
 //
-// A store has a bound. Beyond it every new term is kNothing and overflowed() is true: whoever
-// builds checks once, at the end. One thread at a time.
+// A store has bounds, of memory and of work. Beyond them every new term is kNothing and
+// overflowed() is true: its user checks once, at the end. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ enum class ExprKind : uint8_t {
   kEmpty,      // the empty string
   kBytes,      // one byte of a set
   kLiteral,    // two or more bytes
-  kConcat,     // first, then second; first is neither a concatenation nor empty
+  kConcat,     // first, then second; first is neither a concatenation nor empty, and no repeat of
+               // what second begins with
   kOr,         // at least two operands, in ascending order, none of them an alternation
   kAnd,        // likewise
   kNot,        // every byte string that first does not have
@@ -59,6 +60,11 @@ class ExprStore {
   static constexpr ExprId kNothing = 0;
   static constexpr ExprId kEmpty = 1;
   static constexpr ExprId kAnything = 2;  // all byte strings: Not(kNothing)
+
+  // Operands that all alternations, intersections and concatenations together may be made of, new
+  // or not: some seconds. Alternations of concatenations with many parts that can be left out have
+  // quadratic derivatives.
+  static constexpr uint64_t kMaxSteps = 200'000'000;
 
   // At most `max_bytes` of memory, about.
   explicit ExprStore(size_t max_bytes = size_t{64} << 20);
@@ -127,11 +133,14 @@ class ExprStore {
   ExprId AddList(ExprKind kind, std::vector<ExprId> operands);
   bool IsSame(const Node& a, const Node& b) const;
   void Grow();
+  void TakeSteps(size_t num_steps);
+  ExprId MergedRepeat(ExprId first, ExprId second);
   void MergeRepeats(std::vector<ExprId>* operands);
   bool Flatten(ExprKind kind, absl::Span<const ExprId> operands, std::vector<ExprId>* flat);
 
   const size_t max_bytes_;
   bool overflowed_ = false;
+  uint64_t num_steps_ = 0;
   std::vector<Node> nodes_;
   std::vector<ExprId> table_;  // open addressing by hash; 0 = free (kNothing is never looked up)
   std::vector<ByteSet> byte_sets_;

@@ -28,7 +28,6 @@ class Liveness {
   enum class Known : uint8_t { kNo, kLive, kDead };
 
   void FindRules();
-  bool CanBeEmpty(ExprId id) const;
   bool HasString(ExprId id);
   bool HasStringOfAny(ExprId id);
   bool Search(ExprId id);
