@@ -143,7 +143,8 @@ absl::StatusOr<SyntaxCompiler::Compiled> SyntaxCompiler::OfName(const SyntaxNode
     return ErrorAt(node.offset, Concat("a terminal cannot have the rule ", NameOf(rule), " in it"));
   }
   if (!in_terminal) {
-    if (!IsForPlace(used)) used = {.expr = AsRule(used.expr)};
+    if (!IsForPlace(used)) used.expr = AsRule(used.expr);
+    if (grammar_->store.kind(used.expr) == ExprKind::kRule) used.depth = 0;
     if (syntax_->rules[rule].is_terminal) used.expr = WithIgnored(used.expr);
   }
   ++used.depth;

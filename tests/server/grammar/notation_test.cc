@@ -98,17 +98,19 @@ TEST(HostileGrammarTest, DeepNesting) {
 // Each terminal within the next, and each rule within the next.
 TEST(HostileGrammarTest, LongChains) {
   std::string terminals = "start: T9000\nT0: \"x\"\n", rules = "root ::= r9000\nr0 ::= \"x\"\n",
-              loops = "root ::= r9000\nr0 ::= \"x\"\n";
+              loops = "root ::= r9000\nr0 ::= \"x\"\n", names = loops;
   for (int i = 1; i <= 9'000; ++i) {
     const std::string now = std::to_string(i), before = std::to_string(i - 1);
     terminals += "T" + now + ": \"a\" (T" + before + " | \"b\")*\n";
     rules += "r" + now + " ::= \"a\" (r" + before + " | \"b\")*\n";
+    names += "r" + now + " ::= r" + before + "\n";
     loops += "r" + now + " ::= r" + before + " | r" + now + " \"y\"\n";
   }
   EXPECT_NE(TextGrammar(terminals).error().find("nested too deep"), std::string::npos)
       << TextGrammar(terminals).status();
   EXPECT_TRUE(TextGrammar(rules).Has("abaaab"));
   EXPECT_TRUE(TextGrammar(loops).status().ok());
+  EXPECT_TRUE(TextGrammar(names).Has("x"));
 }
 
 TEST(HostileGrammarTest, HugeCounts) {
