@@ -103,7 +103,7 @@ class Automaton {
   RelaxedState Relaxed(State state) const;
   const std::vector<State>& landmarks() const { return landmarks_; }
 
-  // Whether nothing but the empty string may follow.
+  // Whether only the empty string may follow.
   bool IsEnd(State state) const { return state == end_; }
 
   size_t num_bytes() const { return num_bytes_.load(std::memory_order_relaxed); }
@@ -149,7 +149,7 @@ class Automaton {
   State end_;
   std::vector<State> landmarks_;
 
-  // What walks add.
+  // The parts to which walks add.
   mutable absl::Mutex mutex_;
   mutable std::unique_ptr<Liveness> liveness_ ABSL_GUARDED_BY(mutex_);
   mutable std::vector<uint32_t> state_of_expr_ ABSL_GUARDED_BY(mutex_);  // State::value; kUnknown

@@ -59,7 +59,7 @@ ExprId FreeCharacter(ExprStore* store) {
   const ExprId hex = store->Or(digit, Hex(store, "A", "F"));
   const ExprId two = store->Concat(hex, hex);
   const ExprId d = store->Bytes(ByteSet{'D', 'd'});
-  // Four digits, but no half of a surrogate pair alone.
+  // Four digits, but no half of a surrogate pair by itself.
   const ExprId single = store->Or(
       store->Concat(
           {store->Or(digit, store->Or(Hex(store, "A", "C"), Hex(store, "E", "F"))), hex, two}),

@@ -129,11 +129,10 @@ ExprId ValueRules::ItemsOf(const ArrayCell& cell) {
     const uint32_t min = cell.min > num_prefix ? cell.min - num_prefix : 0;
     const uint32_t max = cell.max == kUnbounded ? kUnbounded : cell.max - num_prefix;
     if (num_prefix > 0) {
-      items = store_.Repeat(store_.Concat({space_, comma_, rest}), min, max);
+      items = store_.Repeat(store_.Concat(comma_, rest), min, max);
     } else {
-      items = store_.Concat(
-          rest, store_.Repeat(store_.Concat({space_, comma_, rest}), min == 0 ? 0 : min - 1,
-                              max == kUnbounded ? max : max - 1));
+      items = store_.Concat(rest, store_.Repeat(store_.Concat(comma_, rest), min == 0 ? 0 : min - 1,
+                                                max == kUnbounded ? max : max - 1));
     }
   } else if (cell.min > num_prefix || num_prefix == 0) {
     return ExprStore::kNothing;
@@ -141,7 +140,7 @@ ExprId ValueRules::ItemsOf(const ArrayCell& cell) {
   for (uint32_t i = num_prefix; i-- > 0;) {
     const ExprId item = store_.Concat(ValueOf(cell.prefix[i]), items);
     if (i == 0) return item;
-    items = store_.Concat({space_, comma_, item});
+    items = store_.Concat(comma_, item);
     if (i >= cell.min) items = store_.Optional(items);
   }
   return items;
@@ -160,7 +159,6 @@ ExprId ValueRules::ContainingItems(const ArrayCell& cell) {
         "contains beside prefixItems, uniqueItems, another contains or large numbers"));
     return ExprStore::kNothing;
   }
-  const ExprId comma = store_.Concat(space_, comma_);
   const ExprId has = ValueOf(shapes_.Both(cell.rest, contains.value));
   const ExprId other =
       ValueOf(contains.max == kUnbounded ? cell.rest
@@ -171,7 +169,7 @@ ExprId ValueRules::ContainingItems(const ArrayCell& cell) {
     for (RuleId& rule : row) rule = grammar_.AddRule();
   }
   const auto next = [&](uint32_t items, uint32_t of_it, bool is_first) {
-    const ExprId sign = is_first ? ExprStore::kEmpty : comma;
+    const ExprId sign = is_first ? ExprStore::kEmpty : comma_;
     if (cell.max != kUnbounded && items == cell.max) return ExprStore::kNothing;
     const uint32_t more = std::min(items + 1, num_items);
     const ExprId with =
@@ -239,7 +237,7 @@ ExprId ValueRules::OtherMember(const ObjectCell& cell, const ObjectCell::NameRul
 }
 
 ExprId ValueRules::ObjectOf(const ObjectCell& cell) {
-  MemberChain chain(&grammar_, store_.Concat(space_, comma_), cell.min, cell.max);
+  MemberChain chain(&grammar_, comma_, cell.min, cell.max);
   for (const ObjectCell::Member& member : cell.members) {
     const ExprId value = ValueOf(member.value);
     const ExprId name = Quoted(&store_, store_.Literal(JsonSpelling(member.name)));

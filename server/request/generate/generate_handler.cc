@@ -106,8 +106,8 @@ void GenerateHandler::Finish(Batch& batch) {
   if (!status.ok()) Refuse(batch, WithRetryPushback(status));
 }
 
-// Of a chat, what comes before the answer is free: reasoning that the prompt has begun, or that the
-// answer may begin with.
+// Nothing limits what comes before a chat's answer: reasoning that the prompt has begun, or that
+// the answer may begin with.
 absl::Status GenerateHandler::AddReasoning(Pending& pending) const {
   ConstraintSpec& spec = *pending.asked.constraint;
   if (!parts_.model->has_tokenizer) {

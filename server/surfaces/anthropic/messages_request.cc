@@ -10,6 +10,7 @@
 #include "server/surfaces/openai/chat_messages.h"
 #include "server/surfaces/openai/chat_tools.h"
 #include "server/surfaces/openai/common_fields.h"
+#include "server/surfaces/openai/constraint_fields.h"
 #include "server/surfaces/openai/dropped_fields.h"
 #include "server/surfaces/openai/field_reader.h"
 
@@ -137,7 +138,6 @@ void FillVariables(FieldReader& fields, ChatPrompt* chat) {
   if (config == nullptr) return;
   if (!config->is_object()) fields.Fail("output_config", "is not an object");
   FieldReader reader(*config, "output_config.");
-  reader.Refuse("format", "this server does not constrain answers yet; leave it out");
   if (auto effort = reader.Text("effort")) {
     AddMember(&chat->template_kwargs, "reasoning_effort", TextTree(*std::move(effort)));
   }
@@ -230,11 +230,21 @@ void RefuseOthers(FieldReader& fields) {
   }
   if (fields.Int("n").value_or(1) != 1) fields.Fail("n", "a message has one answer");
   fields.Refuse("container", "this server runs no code; leave it out");
-  fields.Refuse("output_format", "this server does not constrain answers yet; leave it out");
   const JsonTree* servers = fields.Find("mcp_servers");
   const bool is_empty = servers == nullptr || (servers->is_list() && servers->items.empty());
   if (!is_empty) {
     fields.Fail("mcp_servers", "this server calls no others; let the client run the tools");
+  }
+}
+
+// output_config.format, which was once output_format.
+void FillFormat(FieldReader& fields, Generation* asked) {
+  const JsonTree* const config = fields.Find("output_config");
+  if (const JsonTree* format = config != nullptr ? config->Find("format") : nullptr) {
+    FillFormat(fields, *format, "output_config.format", asked);
+  }
+  if (const JsonTree* format = fields.Find("output_format")) {
+    FillFormat(fields, *format, "output_format", asked);
   }
 }
 
@@ -262,6 +272,7 @@ absl::StatusOr<MessagesRequest> ParseMessages(std::string_view body, const Model
   asked.model = fields.Text("model").value_or("");
   asked.request_id = asked_id.empty() ? absl::StrCat("msg_", RandomId()) : std::string(asked_id);
   FillSampling(fields, &asked);
+  FillFormat(fields, &asked);
   auto& chat = asked.prompt.emplace<ChatPrompt>();
   FillChat(fields, &chat);
   FillTools(fields, ReadTools(fields), answers, &asked, &format.answer);

@@ -128,8 +128,13 @@ void FillTools(FieldReader& fields, const ChatTools& tools, const ModelAnswers& 
                Generation* asked, AnswerOptions* options) {
   auto& chat = std::get<ChatPrompt>(asked->prompt);
   options->reasoning = answers.reasoning();
+  asked->has_reasoning = !options->reasoning.is_none();
   options->one_call = tools.one_call;
   FillTools(fields, tools, &chat);
+  if (!chat.tools.is_null() && asked->constraint.has_value()) {
+    fields.Fail(asked->constraint->field,
+                "cannot be combined with tools that the model may call; say tool_choice none");
+  }
   if (!chat.tools.is_null() && answers.tools() == ToolFormat::kNone) {
     fields.Fail("tools",
                 "this server does not know how its model writes calls; start it with "

@@ -7,29 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "server/request/random_id.h"
+#include "server/surfaces/openai/constraint_fields.h"
 
 namespace quire {
 
-namespace {
-
-constexpr char kNoStructure[] =
-    "this server does not constrain answers yet; leave it out, or ask for text";
-
-}  // namespace
-
 void RefuseAbsent(FieldReader& fields) {
-  for (const char* key :
-       {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_decoding_backend",
-        "guided_whitespace_pattern", "structured_outputs"}) {
-    fields.Refuse(key, kNoStructure);
-  }
-  // llama.cpp's and SGLang's names.
-  for (const char* key : {"grammar", "json_schema", "regex", "ebnf", "structural_tag"}) {
-    fields.RefuseUnlessEmpty(key, kNoStructure);
-  }
-  if (const JsonTree* format = fields.Find("response_format")) {
-    const JsonTree* type = format->Find("type");
-    if (type == nullptr || type->text != "text") fields.Fail("response_format", kNoStructure);
+  for (const char* key : {"structural_tag", "guided_whitespace_pattern"}) {
+    fields.RefuseUnlessEmpty(key, "is not supported; leave it out");
   }
   fields.RefuseUnlessFalse("use_beam_search", "this server samples; it has no beam search");
   for (const char* key : {"bad_words", "allowed_token_ids", "logits_processors",
@@ -102,6 +86,7 @@ Generation FillCommon(FieldReader& fields, absl::string_view id_prefix,
   RefuseOtherNames(fields);
   FillSampling(fields, &asked);
   FillStop(fields, &asked);
+  FillConstraint(fields, &asked);
   asked.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
   asked.priority = Clamp<int32_t>(fields.Int("priority").value_or(0));
   asked.truncate_prompt_tokens = fields.Int("truncate_prompt_tokens");

@@ -10,6 +10,7 @@
 #include "kernels/base/status_macros.h"
 #include "server/surfaces/openai/chat_tools.h"
 #include "server/surfaces/openai/common_fields.h"
+#include "server/surfaces/openai/constraint_fields.h"
 #include "server/surfaces/openai/dropped_fields.h"
 #include "server/surfaces/openai/field_reader.h"
 #include "server/surfaces/responses/responses_input.h"
@@ -42,14 +43,14 @@ void RefuseState(FieldReader& fields) {
 void RefuseText(FieldReader& fields) {
   const JsonTree* text = fields.Find("text");
   if (text == nullptr) return;
-  const JsonTree* format = text->Find("format");
-  const JsonTree* type = format != nullptr ? format->Find("type") : nullptr;
-  if (format != nullptr && (type == nullptr || type->text != "text")) {
-    fields.Fail("text.format", "this server does not constrain answers yet; ask for text");
-  }
   if (text->Find("verbosity") != nullptr) {
     fields.Fail("text.verbosity", "this server cannot change how much a model says; ask it to");
   }
+}
+
+const JsonTree* FormatOf(const FieldReader& fields) {
+  const JsonTree* text = fields.Find("text");
+  return text != nullptr ? text->Find("format") : nullptr;
 }
 
 void RefuseAbsentOfResponses(FieldReader& fields) {
@@ -132,6 +133,7 @@ std::string TextJson(const FieldReader& fields, const char* key) {
 std::string RequestMembers(FieldReader& fields, const ModelFacts& model, const Generation& asked,
                            const ResponsesTools& tools) {
   const JsonTree* choice = fields.Find("tool_choice");
+  const JsonTree* format = FormatOf(fields);
   const double temperature =
       fields.Number("temperature").value_or(model.defaults.temperature.value_or(1.0f));
   const double top_p = fields.Number("top_p").value_or(model.defaults.top_p.value_or(1.0f));
@@ -154,8 +156,9 @@ std::string RequestMembers(FieldReader& fields, const ModelFacts& model, const G
       ", \"summary\": null}",
       ", \"background\": false, \"store\": false, \"previous_response_id\": null, "
       "\"max_tool_calls\": null, "
-      "\"service_tier\": \"default\", \"text\": {\"format\": {\"type\": \"text\"}}, "
-      "\"truncation\": \"disabled\"");
+      "\"service_tier\": \"default\", \"text\": {\"format\": ",
+      format != nullptr ? ToJson(*format) : "{\"type\": \"text\"}",
+      "}, \"truncation\": \"disabled\"");
 }
 
 }  // namespace
@@ -171,6 +174,9 @@ absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const Mod
   Generation& asked = request.asked;
   asked = FillCommon(fields, "resp_", asked_id);
   asked.names = &kResponsesNames;
+  if (const JsonTree* format = FormatOf(fields); format != nullptr) {
+    FillFormat(fields, *format, "text.format", &asked);
+  }
   format.streams = fields.Bool("stream").value_or(false);
   format.id = asked.request_id;
   asked.max_tokens = fields.Int("max_output_tokens");
