@@ -150,6 +150,14 @@ TEST(HostileGrammarTest, LongSequences) {
             std::string::npos);
 }
 
+// Derivatives beyond the limit of work are no texts, and take no deep stack.
+TEST(HostileGrammarTest, QuadraticDerivatives) {
+  std::string text = "start: A\nA: /[a-d]+/ & ~(\"ab\" | B)\n";
+  for (int i = 0; i < 8'000; ++i) text += "B~(\"ab\" | B)\n";
+  const TextGrammar grammar(text + "B: \"b\" ~ 2");
+  EXPECT_NE(grammar.error().find("A is too complex"), std::string::npos) << grammar.status();
+}
+
 TEST(HostileGrammarTest, EmptyRulesAndEndlessAmbiguity) {
   const TextGrammar cycle("root ::= a b c \"x\"\na ::= b | c | \"\"\nb ::= a a | c\nc ::= b* a?");
   ASSERT_TRUE(cycle.status().ok());
