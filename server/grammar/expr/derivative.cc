@@ -83,7 +83,8 @@ std::vector<ExprId> Differentiator::OfOperands(ExprId id) {
 // out.
 ExprId Differentiator::OfConcat(ExprId id) {
   std::vector<ExprId> alternatives;
-  while (store_->kind(id) == ExprKind::kConcat && !store_->overflowed()) {
+  while (store_->kind(id) == ExprKind::kConcat) {
+    if (store_->overflowed()) return ExprStore::kNothing;
     const ExprId first = store_->first(id), second = store_->second(id);
     alternatives.push_back(store_->Concat(Of(first), second));
     if (!store_->is_nullable(first)) return store_->Or(alternatives);

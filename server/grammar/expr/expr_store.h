@@ -66,7 +66,7 @@ class ExprStore {
   // Operands that all alternations, intersections and concatenations together may be made of, new
   // or not: some seconds. Alternations of concatenations with many parts that can be left out have
   // quadratic derivatives.
-  static constexpr uint64_t kMaxSteps = 200'000'000;
+  static constexpr uint64_t kMaxSteps = 100'000'000;
 
   // At most `max_bytes` of memory, about.
   explicit ExprStore(size_t max_bytes = size_t{64} << 20);
