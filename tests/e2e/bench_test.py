@@ -391,7 +391,7 @@ class OfflineTest(BenchTestCase):
         self.assertGreaterEqual(result["steps"], 8)
         self.assertGreater(result["busy_us"], 0)
         self.assertLessEqual(result["busy_us"], result["wall_us"] * 1.001)
-        self.assertEqual(set(result["host_us"]), {"schedule", "build", "submit", "wait", "commit", "deliver"})
+        self.assertEqual(set(result["host_us"]), {"schedule", "build", "submit", "sample", "wait", "commit", "deliver"})
         self.assertIn('"stages":["schedule",', (self.folder / "t.html").read_text())
         self.assertIn(str(result["seed"]), run.stdout)
 

@@ -1,10 +1,10 @@
 #include "server/grammar/expr/automaton.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "server/grammar/expr/derivative.h"
 
 namespace quire {
 
@@ -30,6 +30,7 @@ Automaton::Automaton(std::unique_ptr<Grammar> grammar, const AutomatonLimits& li
   }
   for (const ExprId expr : grammar_->rules) rule_starts_.push_back(StateOf(expr));
   for (const ExprId expr : grammar_->landmarks) landmarks_.push_back(StateOf(expr));
+  num_fixed_landmarks_ = landmarks_.size();
   Account();
 }
 
@@ -131,11 +132,51 @@ State Automaton::Make(State state, uint8_t byte) const {
   return next;
 }
 
+// Of a text that a pattern limits, and a count of characters as well: the pattern only. While more
+// characters are left than the pattern ever needs to come to an end, the count changes nothing.
+quire::Relaxed Automaton::WithoutCounter(ExprId expr) const {
+  constexpr size_t kMaxPatternStates = 64;
+  ExprStore& store = grammar_->store;
+  const bool is_concat = store.kind(expr) == ExprKind::kConcat;
+  const ExprId head = is_concat ? store.first(expr) : expr;
+  if (store.kind(head) != ExprKind::kAnd || store.has_rules(expr)) return {expr, kUnbounded};
+  std::vector<ExprId> others;
+  uint32_t left = kUnbounded;
+  for (const ExprId operand :
+       std::vector<ExprId>(store.operands(head).begin(), store.operands(head).end())) {
+    const bool counts = store.kind(operand) == ExprKind::kRepeat && store.min(operand) == 0 &&
+                        store.max(operand) != kUnbounded &&
+                        store.first(operand) == store.counted_character();
+    counts ? (void)(left = std::min(left, store.max(operand))) : others.push_back(operand);
+  }
+  if (left == kUnbounded || others.empty()) return {expr, kUnbounded};
+  const ExprId pattern = store.And(others);
+  const std::optional<uint32_t> way = liveness_->LongestWayToEnd(pattern, kMaxPatternStates);
+  if (!way.has_value() || *way >= left) return {expr, kUnbounded};
+  return {is_concat ? store.Concat(pattern, store.second(expr)) : pattern, left - *way};
+}
+
+std::vector<State> Automaton::landmarks() const {
+  absl::MutexLock lock(&mutex_);
+  return landmarks_;
+}
+
+void Automaton::AddLandmark(State state) const {
+  constexpr size_t kMaxLandmarks = 8;
+  absl::MutexLock lock(&mutex_);
+  if (landmarks_.size() >= num_fixed_landmarks_ + kMaxLandmarks) {
+    landmarks_.erase(landmarks_.begin() + static_cast<ptrdiff_t>(num_fixed_landmarks_));
+  }
+  landmarks_.push_back(state);
+}
+
 Automaton::RelaxedState Automaton::Relaxed(State state) const {
   absl::MutexLock lock(&mutex_);
   const auto [entry, is_new] = relaxed_.try_emplace(state.index(), RelaxedState{state, kUnbounded});
   if (is_new && ok()) {
-    const auto relaxed = Relax(&grammar_->store, InfoOf(state.index()).expr);
+    const ExprId expr = InfoOf(state.index()).expr;
+    quire::Relaxed relaxed = Relax(&grammar_->store, expr);
+    if (relaxed.expr == expr) relaxed = WithoutCounter(expr);
     entry->second = {StateOf(relaxed.expr), relaxed.slack};
     Account();
   }

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "server/grammar/expr/derivative.h"
 #include "server/grammar/expr/grammar.h"
 #include "server/grammar/expr/liveness.h"
 
@@ -101,7 +102,10 @@ class Automaton {
     uint32_t slack;
   };
   RelaxedState Relaxed(State state) const;
-  const std::vector<State>& landmarks() const { return landmarks_; }
+  // States whose token sets others' may be made of: the grammar's landmarks, and the latest that
+  // were named with AddLandmark.
+  std::vector<State> landmarks() const;
+  void AddLandmark(State state) const;
 
   // Whether only the empty string may follow.
   bool IsEnd(State state) const { return state == end_; }
@@ -135,6 +139,7 @@ class Automaton {
         ->info[index & (kChunkSize - 1)];
   }
   State Make(State state, uint8_t byte) const;
+  quire::Relaxed WithoutCounter(ExprId expr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FindCalls(State state) const;
   State StateOf(ExprId expr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Chunk* ChunkFor(uint32_t index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -147,13 +152,13 @@ class Automaton {
   std::vector<State> rule_starts_;
   std::vector<bool> is_nullable_rule_;
   State end_;
-  std::vector<State> landmarks_;
-
   // The parts to which walks add.
   mutable absl::Mutex mutex_;
   mutable std::unique_ptr<Liveness> liveness_ ABSL_GUARDED_BY(mutex_);
   mutable std::vector<uint32_t> state_of_expr_ ABSL_GUARDED_BY(mutex_);  // State::value; kUnknown
   mutable absl::flat_hash_map<uint32_t, RelaxedState> relaxed_ ABSL_GUARDED_BY(mutex_);  // by index
+  mutable std::vector<State> landmarks_ ABSL_GUARDED_BY(mutex_);
+  mutable size_t num_fixed_landmarks_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable uint32_t num_states_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable std::unique_ptr<std::atomic<Chunk*>[]> chunks_;  // [kMaxChunks]

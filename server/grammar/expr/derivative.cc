@@ -31,7 +31,7 @@ ExprId OfRemainder(ExprStore* store, ExprId id, uint8_t byte) {
 // What is left of a repeat after one of its strings.
 ExprId OneFewer(ExprStore* store, ExprId repeat) {
   const uint32_t min = store->min(repeat), max = store->max(repeat);
-  return store->Repeat(store->first(repeat), min == 0 ? 0 : min - 1,
+  return store->Repeat(store->first(repeat), min == 0 || min == kManyTimes ? min : min - 1,
                        max == kUnbounded ? max : max - 1);
 }
 
@@ -83,7 +83,8 @@ std::vector<ExprId> Differentiator::OfOperands(ExprId id) {
 // out.
 ExprId Differentiator::OfConcat(ExprId id) {
   std::vector<ExprId> alternatives;
-  while (store_->kind(id) == ExprKind::kConcat && !store_->overflowed()) {
+  while (store_->kind(id) == ExprKind::kConcat) {
+    if (store_->overflowed()) return ExprStore::kNothing;
     const ExprId first = store_->first(id), second = store_->second(id);
     alternatives.push_back(store_->Concat(Of(first), second));
     if (!store_->is_nullable(first)) return store_->Or(alternatives);
@@ -210,8 +211,6 @@ std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id) {
 
 namespace {
 
-// A least count that no walk comes to.
-constexpr uint32_t kMany = 1u << 20;
 // Smaller counts are left as they are: they end within a token.
 constexpr uint32_t kMinRelaxed = 4;
 
@@ -232,9 +231,9 @@ ExprId RelaxTerm(ExprStore* store, ExprId id, uint32_t* slack) {
     }
     case ExprKind::kRepeat: {
       uint32_t min = store->min(id), max = store->max(id);
-      if (min >= kMinRelaxed && min < kMany) {
+      if (min >= kMinRelaxed && min < kManyTimes) {
         *slack = std::min(*slack, min);
-        min = kMany;
+        min = kManyTimes;
         max = kUnbounded;
       } else if (max >= kMinRelaxed && max != kUnbounded) {
         *slack = std::min(*slack, max);

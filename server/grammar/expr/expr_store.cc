@@ -344,7 +344,7 @@ ExprId ExprStore::Repeat(ExprId operand, uint32_t min, uint32_t max) {
   if (max == 0 || operand == kEmpty) return kEmpty;
   if (operand == kNothing) return min == 0 ? kEmpty : kNothing;
   if (min == 1 && max == 1) return operand;
-  if (is_nullable(operand)) min = 0;
+  min = is_nullable(operand) ? 0 : std::min(min, kManyTimes);
   if (kind(operand) == ExprKind::kRepeat && this->min(operand) == 0 &&
       this->max(operand) == kUnbounded)
     return operand;

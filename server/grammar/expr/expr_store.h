@@ -41,6 +41,8 @@ enum class ExprKind : uint8_t {
 };
 
 inline constexpr uint32_t kUnbounded = UINT32_MAX;
+// A least count that nobody comes to: with one fewer it is the same.
+inline constexpr uint32_t kManyTimes = 1u << 20;
 
 inline constexpr uint64_t kMaxDivisor = 100'000'000'000'000'000;  // 10^17
 
@@ -64,7 +66,7 @@ class ExprStore {
   // Operands that all alternations, intersections and concatenations together may be made of, new
   // or not: some seconds. Alternations of concatenations with many parts that can be left out have
   // quadratic derivatives.
-  static constexpr uint64_t kMaxSteps = 200'000'000;
+  static constexpr uint64_t kMaxSteps = 100'000'000;
 
   // At most `max_bytes` of memory, about.
   explicit ExprStore(size_t max_bytes = size_t{64} << 20);
@@ -81,6 +83,7 @@ class ExprStore {
   ExprId And(absl::Span<const ExprId> operands);
   ExprId And(ExprId a, ExprId b) { return And({{a, b}}); }
   ExprId Not(ExprId operand);
+  // A least count above kManyTimes is kManyTimes.
   ExprId Repeat(ExprId operand, uint32_t min, uint32_t max);
   ExprId Optional(ExprId operand) { return Repeat(operand, 0, 1); }
   ExprId Star(ExprId operand) { return Repeat(operand, 0, kUnbounded); }
@@ -90,6 +93,10 @@ class ExprStore {
   ExprId Multiple(uint64_t divisor, uint32_t num_decimals);
   ExprId RemainderOf(const Remainder& remainder);  // kNothing if no digits make it a multiple
   ExprId Rule(RuleId rule);
+
+  // The expression of one character, if somebody counts characters: texts are repeats of it.
+  ExprId counted_character() const { return counted_character_; }
+  void set_counted_character(ExprId id) { counted_character_ = id; }
 
   ExprKind kind(ExprId id) const { return nodes_[id].kind; }
   // Whether it has the empty string, calls of rules apart.
@@ -140,6 +147,7 @@ class ExprStore {
 
   const size_t max_bytes_;
   bool overflowed_ = false;
+  ExprId counted_character_ = kNothing;
   uint64_t num_steps_ = 0;
   std::vector<Node> nodes_;
   std::vector<ExprId> table_;  // open addressing by hash; 0 = free (kNothing is never looked up)

@@ -200,4 +200,41 @@ bool Liveness::Search(ExprId id) {
   return false;
 }
 
+std::optional<uint32_t> Liveness::LongestWayToEnd(ExprId id, size_t max_expressions) {
+  ExprStore& store = grammar_->store;
+  std::vector<ExprId> all = {id};
+  std::vector<std::vector<size_t>> before(1);  // by place in `all`: what leads to it in a byte
+  for (size_t at = 0; at < all.size(); ++at) {
+    if (all.size() > max_expressions || --searches_left_ < 0) return std::nullopt;
+    for (const uint8_t byte : byte_of_class_) {
+      const ExprId next = Derivative(&store, all[at], byte);
+      if (next == ExprStore::kNothing || !IsLive(next)) continue;
+      const size_t place =
+          static_cast<size_t>(std::find(all.begin(), all.end(), next) - all.begin());
+      if (place == all.size()) {
+        all.push_back(next);
+        before.emplace_back();
+      }
+      before[place].push_back(at);
+    }
+  }
+  // Back from the ends, byte by byte.
+  std::vector<bool> seen(all.size());
+  std::vector<size_t> reached;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (store.is_nullable(all[i])) reached.push_back(i), seen[i] = true;
+  }
+  uint32_t way = 0;
+  for (;; ++way) {
+    std::vector<size_t> further;
+    for (const size_t i : reached) {
+      for (const size_t j : before[i]) {
+        if (!seen[j]) further.push_back(j), seen[j] = true;
+      }
+    }
+    if (further.empty()) return way;
+    reached = std::move(further);
+  }
+}
+
 }  // namespace quire

@@ -137,6 +137,7 @@ std::shared_ptr<const TokenSet> TokenSetCache::Make(const Automaton& automaton, 
     const std::shared_ptr<const TokenSet> set = Get(automaton, base, trie, false);
     if (set != nullptr && !set->bits.empty()) return walk.Changed(state, base, *set);
   }
+  automaton.AddLandmark(state);
   return walk.All(state);
 }
 

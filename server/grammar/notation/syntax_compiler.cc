@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/base/status_macros.h"
+#include "server/grammar/expr/automaton.h"
 #include "server/grammar/expr/liveness.h"
 #include "server/grammar/notation/fold_recursion.h"
 #include "server/grammar/notation/lark_common.h"
@@ -12,12 +13,6 @@
 #include "server/text/concat.h"
 
 namespace quire {
-
-namespace {
-
-constexpr int64_t kMaxSearchedExprs = 100'000;  // see Liveness
-
-}  // namespace
 
 absl::Status SyntaxCompiler::ErrorAt(size_t offset, std::string_view message) const {
   return GrammarTextError(syntax_->text, offset, message);
@@ -143,7 +138,8 @@ absl::StatusOr<SyntaxCompiler::Compiled> SyntaxCompiler::OfName(const SyntaxNode
     return ErrorAt(node.offset, Concat("a terminal cannot have the rule ", NameOf(rule), " in it"));
   }
   if (!in_terminal) {
-    if (!IsForPlace(used)) used = {.expr = AsRule(used.expr)};
+    if (!IsForPlace(used)) used.expr = AsRule(used.expr);
+    if (grammar_->store.kind(used.expr) == ExprKind::kRule) used.depth = 0;
     if (syntax_->rules[rule].is_terminal) used.expr = WithIgnored(used.expr);
   }
   ++used.depth;
@@ -247,7 +243,7 @@ absl::Status SyntaxCompiler::CheckLive(const std::vector<RuleKnot>& knots) {
   for (int byte = 0; byte < 256; ++byte) {
     if (classes[byte] == byte_of_class.size()) byte_of_class.push_back(static_cast<uint8_t>(byte));
   }
-  Liveness liveness(grammar_, std::move(byte_of_class), kMaxSearchedExprs);
+  Liveness liveness(grammar_, std::move(byte_of_class), AutomatonLimits().max_search);
   for (const RuleKnot& knot : knots) {
     for (const uint32_t rule : knot.rules) {
       if (liveness.IsLive(whole_[rule])) continue;

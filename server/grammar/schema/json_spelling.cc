@@ -108,7 +108,9 @@ std::string JsonSpelling(std::string_view text) {
 }
 
 ExprId JsonText(ExprStore* store, uint32_t min, uint32_t max) {
-  return store->Repeat(CanonicalCharacter(store), min, max);
+  const ExprId character = CanonicalCharacter(store);
+  store->set_counted_character(character);
+  return store->Repeat(character, min, max);
 }
 
 ExprId FreeJsonText(ExprStore* store, uint32_t min, uint32_t max) {

@@ -98,17 +98,19 @@ TEST(HostileGrammarTest, DeepNesting) {
 // Each terminal within the next, and each rule within the next.
 TEST(HostileGrammarTest, LongChains) {
   std::string terminals = "start: T9000\nT0: \"x\"\n", rules = "root ::= r9000\nr0 ::= \"x\"\n",
-              loops = "root ::= r9000\nr0 ::= \"x\"\n";
+              loops = "root ::= r9000\nr0 ::= \"x\"\n", names = loops;
   for (int i = 1; i <= 9'000; ++i) {
     const std::string now = std::to_string(i), before = std::to_string(i - 1);
     terminals += "T" + now + ": \"a\" (T" + before + " | \"b\")*\n";
     rules += "r" + now + " ::= \"a\" (r" + before + " | \"b\")*\n";
+    names += "r" + now + " ::= r" + before + "\n";
     loops += "r" + now + " ::= r" + before + " | r" + now + " \"y\"\n";
   }
   EXPECT_NE(TextGrammar(terminals).error().find("nested too deep"), std::string::npos)
       << TextGrammar(terminals).status();
   EXPECT_TRUE(TextGrammar(rules).Has("abaaab"));
   EXPECT_TRUE(TextGrammar(loops).status().ok());
+  EXPECT_TRUE(TextGrammar(names).Has("x"));
 }
 
 TEST(HostileGrammarTest, HugeCounts) {
@@ -146,6 +148,14 @@ TEST(HostileGrammarTest, LongSequences) {
   // What is written out would not fit.
   EXPECT_NE(TextGrammar(text + "\na ::= " + Repeated("[ab] [cd] ", 50)).error().find("too large"),
             std::string::npos);
+}
+
+// Derivatives beyond the limit of work are no texts, and take no deep stack.
+TEST(HostileGrammarTest, QuadraticDerivatives) {
+  std::string text = "start: A\nA: /[a-d]+/ & ~(\"ab\" | B)\n";
+  for (int i = 0; i < 8'000; ++i) text += "B~(\"ab\" | B)\n";
+  const TextGrammar grammar(text + "B: \"b\" ~ 2");
+  EXPECT_NE(grammar.error().find("A is too complex"), std::string::npos) << grammar.status();
 }
 
 TEST(HostileGrammarTest, EmptyRulesAndEndlessAmbiguity) {
