@@ -350,7 +350,7 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
     if (!active.touched) touched_.push_back(key.request);
     active.touched = true;
     if (event.kind == SequenceEvent::Kind::kFinished && event.reason == FinishReason::kError) {
-      NoteError(&active, key, event.error);
+      NoteError(&active, event);
       for (SequenceEvent& further : parts_->scheduler->TakeEvents()) {
         events.push_back(std::move(further));
       }
@@ -373,13 +373,12 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
 }
 
 // One of its continuations cannot go on: the request has no answer, so the others end, too.
-void Engine::Impl::NoteError(ActiveRequest* active, const SequenceKey& key,
-                             const absl::Status& error) {
+void Engine::Impl::NoteError(ActiveRequest* active, const SequenceEvent& event) {
   const bool is_first = active->error.ok();
-  if (is_first) active->error = error;
-  active->writer.SetFailure(key.index, active->error);
+  if (is_first) active->error = event.error;
+  active->writer.SetFailure(event.key.index, active->error);
   if (!is_first) return;
-  if (absl::IsInternal(error)) {
+  if (event.is_broken) {
     metrics_.broken_logits.Add();
     if (metrics_.broken_logits.value() == 1) {
       spdlog::error(
@@ -389,7 +388,7 @@ void Engine::Impl::NoteError(ActiveRequest* active, const SequenceKey& key,
           DTypeName(parts_->model.dtype));
     }
   }
-  parts_->scheduler->Cancel(key.request, FinishReason::kError);
+  parts_->scheduler->Cancel(event.key.request, FinishReason::kError);
 }
 
 void Engine::Impl::FailAll(const absl::Status& status) {

@@ -72,7 +72,7 @@ class Engine::Impl {
   void NoteEnded(int64_t num_requests) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Refuse(RequestId id, FinishReason reason, const absl::Status& status);
   void Deliver(std::vector<SequenceEvent> events);
-  void NoteError(ActiveRequest* active, const SequenceKey& key, const absl::Status& error);
+  void NoteError(ActiveRequest* active, const SequenceEvent& event);
   static bool MasksNeedResult(const SchedulerOutput& output);
   bool CommitOldest();
   void MirrorQueue();

@@ -44,7 +44,8 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result,
   if (result.is_broken) {  // nothing is published: its keys and values may be no numbers, too
     DropSnapshots(snapshots);
     return FinishWithError(
-        sequence, absl::InternalError("the model produced logits that are no numbers (NaN)"));
+        sequence, absl::InternalError("the model produced logits that are no numbers (NaN)"),
+        /*is_broken=*/true);
   }
   CHECK_EQ(static_cast<int32_t>(result.samples.size()), entry.num_samples);
   ReportPromptLogprobs(entry, &result);
@@ -70,7 +71,7 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result,
     TokenConstraint* const constraint = sequence->constraint.get();
     if (constraint != nullptr) {
       if (absl::Status status = constraint->Accept(sample.id); !status.ok()) {
-        return FinishWithError(sequence, std::move(status));
+        return FinishWithError(sequence, std::move(status), /*is_broken=*/false);
       }
     }
     SequenceEvent& event = Emit(SequenceEvent::Kind::kToken, *sequence);
@@ -79,9 +80,7 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result,
     StopDecision decision = CheckStop(sequence->request->stop, sample.id, ++num_generated,
                                       sequence->max_num_tokens - num_prompt_tokens);
     // Nothing can follow: it is the end, whether or not it was the last token that was allowed.
-    if (decision.matched_token < 0 && constraint != nullptr && constraint->is_at_end()) {
-      decision.reason = FinishReason::kStop;
-    }
+    if (constraint != nullptr && constraint->is_at_end()) decision.reason = FinishReason::kStop;
     if (decision.reason == FinishReason::kNone) continue;
     return Finish(sequence, decision.reason, decision.matched_token);
   }

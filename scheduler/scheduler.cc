@@ -170,10 +170,11 @@ void Scheduler::Preempt(Sequence* sequence) {
   StopRunning(sequence);
 }
 
-void Scheduler::FinishWithError(Sequence* sequence, absl::Status error) {
+void Scheduler::FinishWithError(Sequence* sequence, absl::Status error, bool is_broken) {
   const size_t place = events_.size();
   Finish(sequence, FinishReason::kError, /*matched_token=*/-1);
   events_[place].error = std::move(error);
+  events_[place].is_broken = is_broken;
 }
 
 void Scheduler::Finish(Sequence* sequence, FinishReason reason, TokenId matched_token) {

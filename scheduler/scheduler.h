@@ -135,7 +135,7 @@ class Scheduler {
   SequenceEvent& Emit(SequenceEvent::Kind kind, const Sequence& sequence);
   void Preempt(Sequence* sequence);
   void Finish(Sequence* sequence, FinishReason reason, TokenId matched_token);
-  void FinishWithError(Sequence* sequence, absl::Status error);
+  void FinishWithError(Sequence* sequence, absl::Status error, bool is_broken);
   void StopRunning(Sequence* sequence);
   void Settle(Sequence* sequence);
   void Enqueue(Sequence* sequence);

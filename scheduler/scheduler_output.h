@@ -97,7 +97,8 @@ struct SequenceEvent {
   FinishReason reason = FinishReason::kNone;                       // kFinished
   TokenId matched_token = -1;             // kFinished by a stop token: which
   int32_t num_preemptions = 0;            // kFinished
-  absl::Status error = absl::OkStatus();  // kFinished with kError: why
+  absl::Status error = absl::OkStatus();  // kFinished with kError: why; OK if it was cancelled
+  bool is_broken = false;                 // .. because of its logits (SequenceResult)
 };
 
 }  // namespace quire

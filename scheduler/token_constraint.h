@@ -1,7 +1,8 @@
 // TokenConstraint: limits the tokens that a sequence may generate, to those that keep to a schema
 // or a grammar. The server makes it; the scheduler owns one for each sequence and tells it of every
 // token that has become true; the engine asks it for masks while the forward pass runs. One call at
-// a time: FillMask may come from another thread than the others.
+// a time: FillMask may come from another thread than the others, and while that of another sequence
+// runs.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ class TokenConstraint {
   virtual ~TokenConstraint() = default;
 
   // Sets bit t % 32 of word t / 32 of `mask` ([MaskWords(vocab_size)]) for the tokens that may come
-  // next, and clears the others. Sets all of them where nothing is limited, and after the end.
+  // next, and clears the others. Sets all of them where nothing is limited, and after the end or an
+  // error: a step may already be on its way then, and nobody wants its token.
   virtual void FillMask(absl::Span<uint32_t> mask) = 0;
 
   // One token further. An error ends the sequence: the token may not come, or the constraint has
@@ -36,7 +38,8 @@ class TokenConstraint {
   virtual void GoBack(size_t num_tokens) = 0;
 };
 
-// What a request has: a constraint for each of its continuations. Any thread.
+// What a request has: a constraint for each of its continuations, which is not at its end. Any
+// thread.
 class TokenConstraintSource {
  public:
   virtual ~TokenConstraintSource() = default;

@@ -121,7 +121,7 @@ struct BatchMetadata {
   int64_t num_block_updates = 0;  // updates that are left in the array
   int32_t num_snapshots = 0;
   bool any_logprobs = false;
-  // What limits the sampled rows, by SamplingRow::mask.
+  // The constraints of the sampled rows that have one, by SamplingRow::mask.
   std::vector<TokenConstraint*> constraints;
   std::vector<LogitRows> logit_rows;  // [num_seqs]
 };

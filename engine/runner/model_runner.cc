@@ -60,7 +60,7 @@ absl::Status ModelRunner::CaptureSteps() {
   stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),
                         BatchLayout(padding.shape).size_bytes());
   EnqueueUniform(sizes[0]);
-  EnqueueSampling(padding);
+  EnqueueSampling(FullUniformBatch(config_.limits, sizes[0]));
   RETURN_IF_ERROR(stream_->Synchronize());
   return graphs_.CaptureAtStart(
       backend_.device(), *stream_, sizes, [this](UniformSize size) { EnqueueUniform(size); },
@@ -176,19 +176,23 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   } else {
     EnqueueForward(buffers.batch);
   }
-  if (size >= 0 && graph == nullptr) {
-    graphs_.CaptureLate(*stream_, size, builder_.uniform_sizes()[size],
-                        [this](UniformSize uniform) { EnqueueUniform(uniform); });
-  }
   stage.End(output.step, StepStage::kSubmit);
 }
 
 void ModelRunner::Sample() {
   StepBuffers& buffers = step_buffers_[(next_buffers_ + kMaxInFlight - 1) % kMaxInFlight];
+  StepClock stage(config_.trace);
   SendMasks(buffers);
   EnqueueSampling(buffers.batch);
   CopyOutputs(buffers);
   stream_->Record(*buffers.done);
+  // Only now, so that the device has the whole step to run meanwhile.
+  const int size = buffers.batch.uniform_size;
+  if (size >= 0 && graphs_.Find(size) == nullptr) {
+    graphs_.CaptureLate(*stream_, size, builder_.uniform_sizes()[size],
+                        [this](UniformSize uniform) { EnqueueUniform(uniform); });
+  }
+  stage.End(buffers.step, StepStage::kSample);
 }
 
 void ModelRunner::SendMasks(StepBuffers& buffers) {

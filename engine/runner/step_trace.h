@@ -12,9 +12,10 @@
 namespace quire {
 
 // In the order of a step's life: the scheduler's decision (with the events it brings), metadata,
-// copies and launches, waiting for the device, committing the results, handing them out.
-enum class StepStage : uint8_t { kSchedule, kBuild, kSubmit, kWait, kCommit, kDeliver };
-inline constexpr int kNumStepStages = 6;
+// copies and launches, masks and the launches of sampling, waiting for the device, committing the
+// results, handing them out.
+enum class StepStage : uint8_t { kSchedule, kBuild, kSubmit, kSample, kWait, kCommit, kDeliver };
+inline constexpr int kNumStepStages = 7;
 
 struct StepTiming {
   struct Span {

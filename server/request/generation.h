@@ -80,7 +80,8 @@ struct Generation {
   bool ignore_eos = false;
   bool include_stop_in_output = false;
   std::optional<ConstraintSpec> constraint;  // what the answer must be
-  // Reasoning before it is free: a chat whose surface tells reasoning apart.
+  // The answer may begin with reasoning, which the constraint leaves free: the surface or its
+  // client tells reasoning apart.
   bool has_reasoning = false;
 
   std::optional<int32_t> logprobs;         // how many likely tokens beside each; none: no logprobs

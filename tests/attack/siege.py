@@ -20,7 +20,7 @@ import sanitizer  # noqa: E402
 from attacks import ATTACKS  # noqa: E402
 
 TICK = os.sysconf("SC_CLK_TCK")
-TOKEN_THREADS = ("quire-engine", "quire-compute")
+TOKEN_THREADS = ("quire-engine", "quire-compute", "quire-masks")
 # On the CPU a block of the cache becomes memory when it is first written, which is nobody's attack.
 KV_CACHE_BYTES = str(16 << 20)
 

@@ -148,6 +148,25 @@ class ServeTest(BenchTestCase, ServerTestCase):
         result, run = self.serve("--backend", "openai-chat", "--num-prompts", 4, "--input-len", 20, "--output-len", 8)
         self.assertEqual((result["completed"], result["total_output_tokens"]), (4, 32), run.stdout)
 
+    def test_a_schema_for_every_answer(self):
+        schema = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "schema.json"
+        schema.write_text(json.dumps({"type": "array", "items": {"const": 7}, "minItems": 3, "maxItems": 3}))
+        for backend in ("quire", "vllm-grpc", "openai", "openai-chat"):
+            with self.subTest(backend):
+                result, run = self.serve("--backend", backend, "--num-prompts", 3, "--input-len", 8, "--output-len", 400,
+                                         "--json-schema", schema, "--save-detailed")
+                self.json_file.unlink()
+                self.assertEqual((result["completed"], result["failed"]), (3, 0), run.stdout)
+                self.assertEqual(result["json_schema"], str(schema))
+                self.assertIn("JSON Schema", run.stdout)
+                self.assertNotIn("ignore_eos", run.stderr)
+                for text in result.get("generated_texts", []):
+                    if text:
+                        self.assertEqual(json.loads(text), [7, 7, 7])
+        schema.write_text("{")
+        self.assert_refused("is not JSON", "serve", "--json-schema", schema)
+        self.assert_refused("--json-schema", "serve", "--json-schema", "no/such.json")
+
     def test_a_server_that_stands_still_is_seen(self):
         # While it stands, hardly a request can be sent: those that were due are the ones that show it.
         process = subprocess.Popen([BENCH, "serve", "--target", self.server.target, "--num-prompts", "300",
@@ -372,7 +391,7 @@ class OfflineTest(BenchTestCase):
         self.assertGreaterEqual(result["steps"], 8)
         self.assertGreater(result["busy_us"], 0)
         self.assertLessEqual(result["busy_us"], result["wall_us"] * 1.001)
-        self.assertEqual(set(result["host_us"]), {"schedule", "build", "submit", "wait", "commit", "deliver"})
+        self.assertEqual(set(result["host_us"]), {"schedule", "build", "submit", "sample", "wait", "commit", "deliver"})
         self.assertIn('"stages":["schedule",', (self.folder / "t.html").read_text())
         self.assertIn(str(result["seed"]), run.stdout)
 

@@ -97,7 +97,7 @@ class ClientsDocumentTest(unittest.TestCase):
     def test_versions_are_those_of_the_tests(self):
         pinned = "".join((ROOT / "tests" / name).read_text().replace("\n", " ")
                          for name in ("requirements.txt", "requirements-files.txt"))
-        named = re.findall(r"`([\w-]+==[\w.]+)`", TEXT)
+        named = re.findall(r"`([\w\[\]-]+==[\w.]+)`", TEXT)
         self.assertGreater(len(named), 5)
         for version in named:
             self.assertIn(f" {version} ", f" {pinned} ")

@@ -181,8 +181,9 @@ REFUSALS = {
     "a seed that is too large": ("chat/completions", {"seed": 2**63}, "seed"),
     "a seed that is too small": ("chat/completions", {"seed": -2**63 - 1}, "seed"),
     "beam search": ("completions", {"use_beam_search": True, "n": 2}, "use_beam_search"),
-    "structured outputs": ("completions", {"structured_outputs": {"regex": "[.*"}}, "structured_outputs"),
-    "a schema": ("chat/completions", {"response_format": {"type": "json_schema"}}, "response_format"),
+    "a pattern that is wrong": ("completions", {"structured_outputs": {"regex": "[.*"}}, "structured_outputs.regex"),
+    "a schema that is missing": ("chat/completions", {"response_format": {"type": "json_schema"}}, "response_format"),
+    "two constraints": ("chat/completions", {"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs.regex"),
     "bad words": ("completions", {"bad_words": ["x"]}, "bad_words"),
     "allowed token ids": ("completions", {"allowed_token_ids": [70]}, "allowed_token_ids"),
     "truncation to nothing": ("completions", {"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
@@ -271,7 +272,7 @@ class ConformanceTest(ServerTestCase):
 
     def test_every_claim_of_the_documentation_runs(self):
         names = {*COMPLETIONS, *CHATS, *STREAMS, *REFUSALS, *(name for name in dir(self) if name.startswith("test_"))}
-        for other in ("openai", "openai_http", "responses", "harmony_chats"):
+        for other in ("openai", "openai_http", "responses", "harmony_chats", "structured"):
             names.update(re.findall(r"def (test_\w+)", (ROOT / f"tests/e2e/{other}_test.py").read_text()))
         rows = re.findall(r"^\|.*\| (?:same|refused)\b.*\| (.*) \|$", (ROOT / "docs/openai.md").read_text(), re.M)
         claimed = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}

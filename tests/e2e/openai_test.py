@@ -20,8 +20,8 @@ QUESTION = "How many legs has a dog?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
 # What a chat adds, the status, and the field that is blamed.
 REFUSED = (
-    ({"response_format": {"type": "json_object"}}, 400, "response_format"),
-    ({"guided_json": {}}, 400, "guided_json"),
+    ({"response_format": {"type": "json"}}, 400, "response_format.type"),
+    ({"guided_json": 5}, 400, "guided_json"),
     ({"n": 0}, 400, "n"),
     ({"temperature": -1}, 400, "temperature"),
     ({"stop": 7}, 400, "stop"),

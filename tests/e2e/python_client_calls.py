@@ -80,6 +80,16 @@ class Calls(unittest.TestCase):
             rendered = client.tokenize(messages, template_kwargs_json={"mood": "good"}).rendered
         self.assertEqual(rendered, "user me Hi, assistant  , good")
 
+    def test_what_the_answer_must_be(self) -> None:
+        schema = {"type": "object", "properties": {"legs": {"enum": [2, 4]}}, "required": ["legs"],
+                  "additionalProperties": False}
+        for given in (schema, json.dumps(schema)):
+            answer = self.client.generate_once(CHAT, json_schema=given, temperature=2)
+            self.assertIn(json.loads(answer.choices[0].text)["legs"], (2, 4))
+        self.assertRegex(self.client.generate_once(CHAT, regex="[ab]{3}").choices[0].text, "^[ab]{3}$")
+        self.assertIn(self.client.generate_once(CHAT, choices=["red", "green"]).choices[0].text, ("red", "green"))
+        self.assertIsInstance(json.loads(self.client.generate_once(CHAT, json_object=True, temperature=0).choices[0].text), dict)
+
     def test_unknown_options_are_named_with_near_ones(self) -> None:
         options: Dict[str, Any] = {"max_token": 5}
         with self.assertRaisesRegex(TypeError, "max_token; did you mean max_tokens"):

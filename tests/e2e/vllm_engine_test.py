@@ -12,7 +12,7 @@ import unittest
 import zipfile
 
 import grpc
-from harness import ROOT, Server, ServerTestCase, health_pb, ids_request, main, packages
+from harness import ROOT, Server, ServerTestCase, health_pb, ids_request, main, packages, pb as quire_pb
 
 import vllm_contract
 
@@ -154,6 +154,20 @@ class GenerateTest(EngineTestCase):
         self.assertEqual(list(complete.output_ids), list(self.answer(request(PROMPT[-3:]))[1].output_ids))
         self.assertEqual(self.answer(request([300] * 5000, truncate_prompt_tokens=-1))[1].prompt_tokens, 4096 - 8)
 
+    def test_constraints(self):
+        def text(may_be_cut_off=False, **params):
+            complete = self.answer(request(max_tokens=200, **params))[1]
+            self.assertIn(complete.finish_reason, ("stop", "length") if may_be_cut_off else ("stop",))
+            return self.server.inference.Detokenize(quire_pb.DetokenizeRequest(ids=complete.output_ids)).text
+
+        schema = {"type": "object", "properties": {"a": {"const": 7}}, "required": ["a"], "additionalProperties": False}
+        self.assertEqual(json.loads(text(json_schema=json.dumps(schema))), {"a": 7})
+        # The first is a router's json_object.
+        for params in ({"json_schema": '{"type": "object"}'}, {"json_object": True}):
+            self.assertTrue(text(may_be_cut_off=True, **params).startswith("{"))
+        self.assertRegex(text(regex="[ab]{4}", grammar_from_first_token=True), "^[ab]{4}$")
+        self.assertIn(text(choice=pb.ChoiceConstraint(choices=["red", "blue"])), ("red", "blue"))
+
     def test_what_is_refused(self):
         def changed(**fields):
             message = request()
@@ -161,8 +175,12 @@ class GenerateTest(EngineTestCase):
             return message
 
         cases = [
-            (CODE.INVALID_ARGUMENT, "sampling_params.constraint", request(json_object=True)),
-            (CODE.INVALID_ARGUMENT, "sampling_params.constraint", request(regex="a*")),
+            (CODE.INVALID_ARGUMENT, "sampling_params.json_schema: is not JSON", request(json_schema="{x")),
+            (CODE.INVALID_ARGUMENT, "sampling_params.json_schema: #/items/pattern", request(
+                json_schema='{"items": {"pattern": "("}}')),
+            (CODE.INVALID_ARGUMENT, "sampling_params.regex: at byte", request(regex="(")),
+            (CODE.INVALID_ARGUMENT, "sampling_params.choice: has no choice", request(choice=pb.ChoiceConstraint())),
+            (CODE.UNIMPLEMENTED, "sampling_params.structural_tag", request(structural_tag="{}")),
             (CODE.UNIMPLEMENTED, "mm_inputs: media are not supported", changed(mm_inputs=pb.MultimodalInputs())),
             (CODE.UNIMPLEMENTED, "mm_inputs: media are not supported", changed(extra_mm_inputs=[pb.MultimodalInputs()])),
             (CODE.UNIMPLEMENTED, "mm_inputs: media are not supported", changed(media_refs=pb.MediaRefs())),
@@ -255,6 +273,7 @@ class DescriptionTest(EngineTestCase):
     def test_server(self):
         info = self.stub.GetServerInfo(pb.GetServerInfoRequest())
         self.assertEqual((info.server_type, info.data_parallel_size, info.max_num_seqs), ("quire", 1, 7))
+        self.assertEqual(info.constrained_decoding_start, "first_token")
         self.assertEqual((info.block_size, info.active_requests, info.is_paused), (16, 0, False))
         self.assertGreater(info.uptime_seconds, 0)
 

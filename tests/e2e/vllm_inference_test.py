@@ -130,10 +130,25 @@ class GenerateTest(InferenceTestCase):
         answer = self.stub.Generate(pb.GenerateRequest(text="many words " * 20, truncate_prompt_tokens=3))
         self.assertEqual(answer.prompt_info.num_prompt_tokens, 3)
 
+    def test_structured_output(self):
+        for parameters, pattern in (
+                (pb.DecodingParameters(json='{"type": "array", "items": {"const": 7}, "minItems": 2, "maxItems": 2}'),
+                 r"^\[\s*7,\s*7\s*\]$"),
+                (pb.DecodingParameters(regex="[ab]{4}"), "^[ab]{4}$"),
+                (pb.DecodingParameters(choice=pb.DecodingParameters.StringChoices(choices=["red", "blue"])), "^(red|blue)$")):
+            message = request(decoding=parameters, max_new_tokens=200)
+            outputs = self.stub.Generate(message).outputs
+            self.assertRegex(outputs.text, pattern)
+            self.assertEqual(outputs.finish_info.finish_reason, pb.FinishInfo.STOP)
+        message = request(decoding=pb.DecodingParameters(json_object=True), max_new_tokens=200)
+        self.assertTrue(self.stub.Generate(message).outputs.text.startswith("{"))
+
     def test_what_is_refused(self):
         cases = [
             (CODE.NOT_FOUND, "model: \"nobody\"", request(model="nobody")),
-            (CODE.INVALID_ARGUMENT, "decoding.structured_output", request(decoding=pb.DecodingParameters(regex="a"))),
+            (CODE.INVALID_ARGUMENT, "decoding.regex: at byte", request(decoding=pb.DecodingParameters(regex="("))),
+            (CODE.INVALID_ARGUMENT, "decoding.json: is not JSON", request(decoding=pb.DecodingParameters(json="{x"))),
+            (CODE.UNIMPLEMENTED, "decoding.structural_tag", request(decoding=pb.DecodingParameters(structural_tag="x"))),
             (CODE.UNIMPLEMENTED, "decoding.allowed_token_ids",
              request(decoding=pb.DecodingParameters(allowed_token_ids=[3]))),
             (CODE.UNIMPLEMENTED, "media: media are not supported", request(media=[pb.MediaItem(url="x")])),

@@ -12,6 +12,7 @@
 #include "engine/engine_parts.h"
 #include "tests/engine/graph_backend.h"
 #include "tests/engine/tiny_engine.h"
+#include "tests/scheduler/fake_constraint.h"
 
 namespace quire {
 namespace {
@@ -275,6 +276,75 @@ TEST_P(ModelRunnerTest, DecodesThatSharePrefixesAreThoseOfEachAlone) {
   }
 }
 
+// As the engine does it: the second step is on its way before the first one's token is known, and
+// its mask depends on that token.
+TEST_P(ModelRunnerTest, AMaskIsMadeWhenTheStepBeforeHasComeTrue) {
+  const std::vector<TokenId> prompt = testing::RandomPrompt(14, 4);
+  std::vector<TokenId> forced = prompt;
+  forced.insert(forced.end(), {31, 8});
+  const TokenId expected = Greedy({.row = 2, .tokens = forced, .blocks = {3}}, 1)[0];
+  const auto masks = FakeConstraints::Script({31, 8});
+  const std::unique_ptr<TokenConstraint> constraint = masks->New();
+  TestSequence sequence = {.row = 1, .tokens = prompt, .blocks = {5}};
+  const auto submit = [&](int64_t start, int64_t num_new, TokenConstraint* constraint) {
+    SchedulerOutput output = {.step = next_step_++, .sequences = {}, .num_tokens = num_new};
+    output.sequences = {Entry(sequence, start, num_new, true)};
+    output.sequences[0].constraint = constraint;
+    runner().Submit(output);
+  };
+  submit(0, 14, constraint.get());
+  runner().Sample();
+  for (const TokenId token : {31, 8}) {
+    submit(sequence.tokens.size(), 1, token == 8 ? nullptr : constraint.get());
+    const TokenId id = Wait()[0];
+    EXPECT_EQ(id, token);
+    ASSERT_TRUE(constraint->Accept(id).ok());
+    sequence.tokens.push_back(id);
+    runner().Sample();
+  }
+  EXPECT_EQ(Wait()[0], expected);
+}
+
+// Attention puts the decodes of a prefix beside each other; every third one has no mask.
+TEST_P(ModelRunnerTest, MasksStayWithTheirRowsWhereDecodesShareAPrefix) {
+  constexpr int kNumSeqs = 11, kPrefixTokens = 128, kPrefixBlocks = 8;
+  std::vector<TestSequence> sequences;
+  for (int i = 0; i < kNumSeqs; ++i) {
+    const int prefix = i % 2;
+    TestSequence sequence = {.row = (i * 7) % kNumSeqs,
+                             .tokens = testing::RandomPrompt(kPrefixTokens, 60 + prefix),
+                             .blocks = {}};
+    sequence.blocks.resize(kPrefixBlocks);
+    std::iota(sequence.blocks.begin(), sequence.blocks.end(), kPrefixBlocks * prefix);
+    const int64_t start = i < 2 ? 0 : kPrefixTokens;
+    const std::vector<TokenId> rest = testing::RandomPrompt(3 + i, 70 + i);
+    sequence.tokens.insert(sequence.tokens.end(), rest.begin(), rest.end());
+    sequence.blocks.insert(sequence.blocks.end(), {40 + 2 * i, 41 + 2 * i});
+    const auto size = static_cast<int64_t>(sequence.tokens.size());
+    Submit({Entry(sequence, start, size - 1 - start, false)});
+    Wait();
+    sequences.push_back(std::move(sequence));
+  }
+  std::vector<std::unique_ptr<TokenConstraint>> constraints;
+  for (int i = 0; i < kNumSeqs; ++i) {
+    constraints.push_back(FakeConstraints::AnyOf({20 + i})->New());
+  }
+  const auto decode = [&](bool masked) {
+    std::vector<ScheduledSequence> entries;
+    for (int i = 0; i < kNumSeqs; ++i) {
+      entries.push_back(Entry(sequences[i], sequences[i].tokens.size() - 1, 1, true));
+      if (masked && i % 3 != 0) entries.back().constraint = constraints[i].get();
+    }
+    Submit(std::move(entries));
+    return Wait();
+  };
+  std::vector<TokenId> expected = decode(/*masked=*/false);
+  for (int i = 0; i < kNumSeqs; ++i) {
+    if (i % 3 != 0) expected[i] = 20 + i;
+  }
+  EXPECT_EQ(decode(/*masked=*/true), expected);
+}
+
 // Graphs that are captured while serving.
 class LateGraphTest : public ModelRunnerTest {
  protected:
@@ -360,6 +430,55 @@ TEST_P(LateGraphTest, StepsGoOnWhereThereIsNoMemoryForOne) {
     counts_->most_captures = 1'000'000;
   }
   EXPECT_EQ(answers[true], answers[false]);
+}
+
+// Notes how many graphs had been captured when rows were sampled for the first time.
+class SamplingBackend : public testing::GraphBackend {
+ public:
+  SamplingBackend(std::shared_ptr<testing::StreamCounts> counts, int* num_captures_before)
+      : GraphBackend(counts), ops_(GraphBackend::ops(), std::move(counts), num_captures_before) {}
+  Ops& ops() override { return ops_; }
+
+ private:
+  class NotingOps : public Ops {
+   public:
+    NotingOps(Ops& ops, std::shared_ptr<testing::StreamCounts> counts, int* num_captures_before)
+        : ops_(ops), counts_(std::move(counts)), num_captures_before_(num_captures_before) {}
+
+   private:
+#define QUIRE_OP(name)                                            \
+  void Enqueue(Stream& stream, const name##Args& args) override { \
+    Note(args);                                                   \
+    ops_.name(stream, args);                                      \
+  }
+    QUIRE_OPS(QUIRE_OP)
+#undef QUIRE_OP
+
+    template <typename Args>
+    void Note(const Args&) {}
+    void Note(const SampleArgs&) {
+      if (*num_captures_before_ < 0) *num_captures_before_ = counts_->num_captures;
+    }
+
+    Ops& ops_;
+    std::shared_ptr<testing::StreamCounts> counts_;
+    int* const num_captures_before_;
+  };
+
+  NotingOps ops_;
+};
+
+// The KV cache takes what is left: the code of all kernels is loaded then, also that of sampling,
+// which is in no graph.
+TEST(StepCodeTest, AStepRunsAsAWholeBeforeMemoryIsMeasured) {
+  const auto counts = std::make_shared<testing::StreamCounts>();
+  int num_captures_before = -1;
+  const auto parts =
+      OpenEngineParts(testing::TinyConfig(testing::MakeTinyModelFolder()),
+                      std::make_unique<SamplingBackend>(counts, &num_captures_before));
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_GT(counts->num_captures, 0);
+  EXPECT_EQ(num_captures_before, 0);
 }
 
 TEST(LateGraphMemoryTest, TheKvCacheLeavesThemRoom) {

@@ -109,6 +109,7 @@ v1::GenerateRequest EveryParameter() {
   message.mutable_output()->add_shown_special_tokens(2);
   message.set_priority(-1);
   message.set_cache_salt("salt");
+  message.set_json_schema("{\"type\":\"object\"}");
   return message;
 }
 

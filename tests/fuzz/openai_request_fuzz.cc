@@ -94,6 +94,10 @@ std::vector<std::string> Seeds() {
       R"(c{"model":"demo","prompt":["a",[1,2]],"n":2,"logprobs":1,"echo":true,"stop":["x"]})",
       R"(c{"prompt":[1,2,3],"truncate_prompt_tokens":2,"return_token_ids":true,"seed":4})",
       R"(c{"prompt":"x","stream":true,"stream_options":{"include_usage":true},"logit_bias":{"7":1}})",
+      R"(c{"prompt":"x","structured_outputs":{"json":"{}","disable_any_whitespace":true}})",
+      R"(c{"prompt":"x","guided_choice":["a"],"response_format":{"type":"json_schema",)"
+      R"("json_schema":{"name":"n","schema":{"type":"object"}}}})",
+      R"(r{"input":"x","text":{"format":{"type":"json_object"}}})",
       R"(r{"input":"x","instructions":"y","metadata":{"a":"b"},"user":"me","max_output_tokens":3})",
       R"(r{"input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"reasoning",)"
       R"("content":[{"type":"reasoning_text","text":"z"}]},{"role":"assistant","content":"y"}]})",

@@ -99,6 +99,7 @@ std::string EngineSeed() {
   params.set_seed(-1);
   (*params.mutable_logit_bias())[5] = 1;
   params.set_truncate_prompt_tokens(2);
+  params.set_json_schema("{\"type\":\"object\"}");
   return std::string(1, 0) + message.SerializeAsString();
 }
 
@@ -113,6 +114,7 @@ std::string InferenceSeed() {
   message.mutable_sampling()->set_seed(-5);
   message.mutable_decoding()->set_repetition_penalty(1.2f);
   (*message.mutable_decoding()->mutable_logit_bias())[5] = 1;
+  message.mutable_decoding()->mutable_choice()->add_choices("yes");
   message.mutable_stopping()->set_max_new_tokens(9);
   message.mutable_stopping()->add_stop_strings("end");
   message.mutable_response()->set_output_logprobs(true);

@@ -16,7 +16,10 @@ TEST_P(CanaryTest, IsFound) {
   int num_found = 0;
   for (uint64_t seed = 1; num_run < kNumSeeds; ++seed) {
     Simulation simulation({.seed = seed, .num_rounds = 300, .fault = GetParam()});
-    if (GetParam() >= Fault::kStaleState && !simulation.keeps_states()) continue;
+    const bool is_of_masks = GetParam() == Fault::kLostMask;
+    const bool is_of_states = GetParam() >= Fault::kStaleState && !is_of_masks;
+    if (is_of_states && !simulation.keeps_states()) continue;
+    if (is_of_masks && !simulation.has_constraints()) continue;
     ++num_run;
     if (simulation.Run().has_value()) ++num_found;
   }
@@ -29,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, CanaryTest,
                                          Fault::kWrongSample, Fault::kWrongInput,
                                          Fault::kStaleState, Fault::kWrongState,
                                          Fault::kLeakedState, Fault::kSnapshotLate,
-                                         Fault::kLostSnapshot));
+                                         Fault::kLostSnapshot, Fault::kLostMask));
 
 }  // namespace
 }  // namespace quire::sim

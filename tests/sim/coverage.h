@@ -44,6 +44,10 @@ struct Coverage {
   int64_t refused_never_fits = 0;
   int64_t finished_stop = 0;
   int64_t finished_length = 0;
+  int64_t finished_at_end = 0;    // of a constraint; a part of finished_stop
+  int64_t finished_refused = 0;   // a constraint did not accept a token
+  int64_t constrained_steps = 0;  // with a row that has a mask
+  int64_t late_masks = 0;         // steps whose masks waited for the step before
   int64_t stops_before_min_tokens = 0;
   int64_t prompt_logprobs = 0;
   int64_t stalls = 0;

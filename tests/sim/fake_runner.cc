@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/sampling_row.h"
 
 namespace quire::sim {
 namespace {
@@ -62,7 +63,7 @@ bool FakeRunner::IsInFlight(const SequenceKey& key) const {
   return false;
 }
 
-void FakeRunner::Submit(const SchedulerOutput& output, bool run_now) {
+void FakeRunner::Submit(const SchedulerOutput& output) {
   CheckContract(output);
   Step step{.number = output.step, .items = {}, .has_run = false, .result = {}};
   for (const ScheduledSequence& scheduled : output.sequences) {
@@ -75,6 +76,15 @@ void FakeRunner::Submit(const SchedulerOutput& output, bool run_now) {
     }
   }
   steps_.push_back(std::move(step));
+}
+
+void FakeRunner::Sample(bool run_now) {
+  for (Item& item : steps_.back().items) {
+    if (item.constraint == nullptr) continue;
+    item.mask.assign(MaskWords(kVocabSize), 0);
+    item.constraint->FillMask(absl::MakeSpan(item.mask));
+    if (FaultIsDue(Fault::kLostMask)) item.mask.clear();
+  }
   if (!run_now) return;
   for (Step& waiting : steps_) Run(&waiting);
 }
@@ -171,6 +181,10 @@ void FakeRunner::CheckSequence(const ScheduledSequence& scheduled) {
   if (scheduled.wants_prompt_logprobs && scheduled.start + 1 >= scheduled.num_prompt_tokens) {
     fail_(absl::StrCat(name, " wants logprobs of no prompt token"));
   }
+  const bool is_limited = scheduled.request->constraint != nullptr && scheduled.num_samples > 0;
+  if ((scheduled.constraint != nullptr) != is_limited) {
+    fail_(absl::StrCat(name, is_limited ? " lacks its constraint" : " has a constraint"));
+  }
   const int32_t row = scheduled.row;
   const bool same_owner = row_key_[row] == scheduled.key && row_epoch_[row] == scheduled.epoch;
   if (scheduled.row_is_new) {
@@ -240,7 +254,9 @@ FakeRunner::Item FakeRunner::Stage(const ScheduledSequence& scheduled) const {
             .written = {},
             .state_in = scheduled.state_in,
             .state_out = scheduled.state_out,
-            .snapshots = {scheduled.snapshots.begin(), scheduled.snapshots.end()}};
+            .snapshots = {scheduled.snapshots.begin(), scheduled.snapshots.end()},
+            .constraint = scheduled.constraint,
+            .mask = {}};
   if (!item.input_on_device) {
     const auto input = scheduled.tokens.subspan(item.start, item.num_new);
     item.input.assign(input.begin(), input.end());
@@ -313,7 +329,7 @@ SequenceResult FakeRunner::RunItem(const Item& item) {
   ReadBack(item, expected);
   if (item.num_samples > 0) {
     SampledToken& sample = result.samples.emplace_back();
-    sample.id = SampleToken(print, item.key.index);
+    sample.id = SampleToken(print, item.key.index, item.mask);
     if (FaultIsDue(Fault::kWrongSample)) sample.id = (sample.id + 1) % kVocabSize;
     if (item.wants_logprobs) {
       sample.logprobs = std::make_unique<TokenLogprobs>();

@@ -37,6 +37,8 @@ enum class Fault : uint8_t {
   kLeakedState,   // a sequence does not begin from zeros but from what its slot holds
   kSnapshotLate,  // a snapshot is taken after the step instead of on its way
   kLostSnapshot,  // a snapshot is not written
+  // Only where requests have constraints.
+  kLostMask,  // a mask does not reach the device: any token may be drawn
 };
 
 class FakeRunner {
@@ -48,8 +50,10 @@ class FakeRunner {
   FakeRunner(const SchedulerConfig& config, const BlockManagerConfig& blocks, Lookup lookup,
              Fail fail);
 
-  // Takes a step over; it runs now or at the latest in Wait, always in order.
-  void Submit(const SchedulerOutput& output, bool run_now);
+  // Takes a step over, up to its logits.
+  void Submit(const SchedulerOutput& output);
+  // Asks for the masks of that step, which runs now or at the latest in Wait, always in order.
+  void Sample(bool run_now);
 
   // Whom a result is for.
   struct Finished {
@@ -102,6 +106,8 @@ class FakeRunner {
     StateSlot state_in;
     StateSlot state_out;
     std::vector<StateSnapshot> snapshots;
+    TokenConstraint* constraint;
+    std::vector<uint32_t> mask;  // of its constraint, [MaskWords(kVocabSize)]; empty: has none
 
     bool Reads(StateSlot slot) const { return slot == state_in; }
     bool Writes(StateSlot slot) const;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "scheduler/request.h"
 
 namespace quire::sim {
@@ -21,19 +22,24 @@ uint64_t NextPrint(uint64_t print, TokenId token);
 // What a layer group keeps in a slot for the prefix `print`.
 uint64_t SlotTag(uint64_t print, int group);
 
-// The token that follows `print` in continuation `index`.
-TokenId SampleToken(uint64_t print, int32_t index);
+// The token that follows `print` in continuation `index`: one of those in the mask, if there is
+// one.
+TokenId SampleToken(uint64_t print, int32_t index, absl::Span<const uint32_t> mask = {});
 
 // The logprob reported for a token that ends the prefix `print`.
 float TokenLogprob(uint64_t print);
 
 struct ExpectedStream {
   uint64_t root = 0;             // print of the empty prefix
-  std::vector<TokenId> tokens;   // prompt and generated
+  std::vector<TokenId> tokens;   // prompt and generated; with kError the last one is not reported
   std::vector<uint64_t> prints;  // [tokens] of the prefixes that end at each token
   int64_t num_prompt_tokens = 0;
   FinishReason reason = FinishReason::kNone;
   TokenId matched_token = -1;
+
+  int64_t num_reported() const {
+    return static_cast<int64_t>(tokens.size()) - (reason == FinishReason::kError ? 1 : 0);
+  }
 };
 
 ExpectedStream Expect(const Request& request, int32_t index, int64_t max_model_len);

@@ -98,6 +98,10 @@ void Simulation::Arrive() {
     Tracked tracked;
     tracked.request = request;
     tracked.expected = Expect(*request, index, max_model_len);
+    if (request->constraint != nullptr) {
+      const auto& constraints = static_cast<const SimConstraints&>(*request->constraint);
+      tracked.constraint = constraints.logs().at(index);
+    }
     tracked.max_num_tokens = std::min(num_prompt_tokens + request->stop.max_tokens, max_model_len);
     tracked.num_seen = num_prompt_tokens;
     tracked_.emplace(key, std::move(tracked));
@@ -244,10 +248,30 @@ bool Simulation::ScheduleAndSubmit() {
   NoteStep(output);
   for (const ScheduledSequence& scheduled : output.sequences) NoteScheduled(output.step, scheduled);
   NoteLostTurns(output);
-  runner_.Submit(output, /*run_now=*/random_.OneIn(2));
+  runner_.Submit(output);
   ready_at_.push_back(now_ + random_.Between(0, scenario_.max_delay));
   TakeEvents();
+  Sample(output);
   return true;
+}
+
+// As in the engine: a mask that depends on a token of the step before waits until that step has
+// been committed.
+void Simulation::Sample(const SchedulerOutput& output) {
+  const auto is_limited = [](const ScheduledSequence& scheduled) {
+    return scheduled.constraint != nullptr;
+  };
+  const auto needs_result = [&](const ScheduledSequence& scheduled) {
+    return is_limited(scheduled) && scheduled.input_on_device;
+  };
+  const auto begin = output.sequences.begin(), end = output.sequences.end();
+  coverage_.constrained_steps += std::any_of(begin, end, is_limited) ? 1 : 0;
+  if (std::any_of(begin, end, needs_result)) {
+    ++coverage_.late_masks;
+    while (runner_.num_in_flight() > 1) CommitOldest();
+  }
+  for (const ScheduledSequence& scheduled : output.sequences) CheckConstraint(scheduled.key);
+  if (!violation_.has_value()) runner_.Sample(/*run_now=*/random_.OneIn(2));
 }
 
 // Without a delay the oldest step is waited for, as in the engine, unless it may run on; with one,
@@ -268,6 +292,7 @@ void Simulation::CommitOldest() {
   ready_at_.pop_front();
   if (violation_.has_value()) return;  // the results are wrong: do not trip over them
   for (const FakeRunner::Finished& sequence : finished) {
+    CheckConstraint(sequence.key);
     Tracked& tracked = tracked_.at(sequence.key);
     if (tracked.finished || tracked.epoch != sequence.epoch) {
       ++coverage_.dropped_results;

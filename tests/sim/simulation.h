@@ -19,6 +19,7 @@
 #include "tests/sim/fairness_check.h"
 #include "tests/sim/fake_runner.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/sim_constraint.h"
 #include "tests/sim/workload.h"
 
 namespace quire::sim {
@@ -38,6 +39,7 @@ class Simulation {
 
   const Coverage& coverage() const { return coverage_; }
   bool keeps_states() const { return scenario_.blocks.num_state_slots > 0; }
+  bool has_constraints() const { return scenario_.requests.constraint_period > 0; }
   std::string Describe() const;  // the scenario, for the report of a violation
 
  private:
@@ -45,6 +47,7 @@ class Simulation {
   struct Tracked {
     std::shared_ptr<const Request> request;
     ExpectedStream expected;
+    std::shared_ptr<const ConstraintLog> constraint;  // null: it has none
     int64_t max_num_tokens = 0;
     int64_t num_seen = 0;  // tokens delivered, prompt included
     int64_t num_prompt_scored = 0;
@@ -73,6 +76,7 @@ class Simulation {
   void SetStalled(const SequenceKey& key, bool stalled);
   void FailDevice();
   bool ScheduleAndSubmit();
+  void Sample(const SchedulerOutput& output);
   void CommitCompleted(bool scheduled);
   void CommitOldest();
   void Drain();
@@ -96,6 +100,7 @@ class Simulation {
   void CheckPromptLogprobs(const SequenceEvent& event, Tracked* tracked);
   void CheckFinished(const SequenceEvent& event, Tracked* tracked);
   void CheckStats();
+  void CheckConstraint(const SequenceKey& key);
   void Forget();
   bool SomebodyCanRun() const;
   void Fail(const std::string& what);

@@ -214,6 +214,7 @@ void Simulation::NoteLostTurns(const SchedulerOutput& output) {
 
 void Simulation::TakeEvents() {
   for (const SequenceEvent& event : scheduler_.TakeEvents()) CheckEvent(event);
+  for (const SequenceKey& key : live_) CheckConstraint(key);
   Forget();
 }
 
@@ -250,8 +251,7 @@ void Simulation::CheckToken(const SequenceEvent& event, Tracked* tracked) {
   const ExpectedStream& expected = tracked->expected;
   const int64_t position = tracked->num_seen++;
   if (!tracked->started) Fail(absl::StrCat(Name(event.key), " has a token before its start"));
-  if (position >= static_cast<int64_t>(expected.tokens.size()) ||
-      expected.tokens[position] != event.token) {
+  if (position >= expected.num_reported() || expected.tokens[position] != event.token) {
     return Fail(absl::StrCat(Name(event.key), " has a wrong token at ", position));
   }
   const bool wants_logprobs = tracked->request->sampling.logprobs >= 0;
@@ -289,7 +289,7 @@ void Simulation::CheckFinished(const SequenceEvent& event, Tracked* tracked) {
   ended_.push_back(event.key);
   const auto num_preemptions = static_cast<uint64_t>(event.num_preemptions);
   if (tracked->end_reason != FinishReason::kNone) {
-    if (event.reason != tracked->end_reason || event.matched_token != -1) {
+    if (event.reason != tracked->end_reason || event.matched_token != -1 || !event.error.ok()) {
       Fail(absl::StrCat(Name(event.key), " does not end as it was told to"));
     }
     // Its last step had an earlier epoch, so it was preempted and had not come back.
@@ -298,12 +298,14 @@ void Simulation::CheckFinished(const SequenceEvent& event, Tracked* tracked) {
     coverage_.cancelled_draining += is_preempted && runner_.IsInFlight(event.key) ? 1 : 0;
     return;
   }
-  if (event.reason != expected.reason || event.matched_token != expected.matched_token) {
+  const bool is_refused = expected.reason == FinishReason::kError;
+  if (event.reason != expected.reason || event.matched_token != expected.matched_token ||
+      absl::IsInvalidArgument(event.error) != is_refused || event.is_broken) {
     Fail(absl::StrCat(Name(event.key), " ends for a wrong reason"));
   }
-  if (tracked->num_seen != static_cast<int64_t>(expected.tokens.size())) {
+  if (tracked->num_seen != expected.num_reported()) {
     Fail(absl::StrCat(Name(event.key), " ends after ", tracked->num_seen, " tokens of ",
-                      expected.tokens.size()));
+                      expected.num_reported()));
   }
   if (num_preemptions != tracked->epoch) {
     Fail(absl::StrCat(Name(event.key), " counts ", num_preemptions, " preemptions of ",
@@ -313,8 +315,30 @@ void Simulation::CheckFinished(const SequenceEvent& event, Tracked* tracked) {
       tracked->num_prompt_scored != expected.num_prompt_tokens - 1) {
     Fail(absl::StrCat(Name(event.key), " lacks prompt logprobs"));
   }
-  ++(event.reason == FinishReason::kStop ? coverage_.finished_stop : coverage_.finished_length);
+  ++(event.reason == FinishReason::kStop    ? coverage_.finished_stop
+     : event.reason == FinishReason::kError ? coverage_.finished_refused
+                                            : coverage_.finished_length);
+  const bool is_stop = event.reason == FinishReason::kStop;
+  coverage_.finished_at_end += is_stop && event.matched_token < 0 ? 1 : 0;
   workload_.Remember(expected.tokens, tracked->request->cache_salt);
+}
+
+// A constraint has accepted the generated tokens of its sequence, neither more nor fewer, and lives
+// at least as long as the last step that may ask it.
+void Simulation::CheckConstraint(const SequenceKey& key) {
+  const Tracked& tracked = tracked_.at(key);
+  if (tracked.constraint == nullptr) return;
+  const ConstraintLog& log = *tracked.constraint;
+  if (!log.misuse.empty()) Fail(absl::StrCat(Name(key), " gives its constraint ", log.misuse));
+  if (!log.is_alive) Fail(absl::StrCat(Name(key), " has lost its constraint"));
+  const auto num_accepted = static_cast<int64_t>(log.accepted.size());
+  const int64_t num_generated = tracked.num_seen - tracked.expected.num_prompt_tokens;
+  // Each token was compared when it came.
+  if (num_accepted != num_generated ||
+      (num_accepted > 0 && log.accepted.back() != tracked.expected.tokens[tracked.num_seen - 1])) {
+    Fail(absl::StrCat(Name(key), " has ", num_generated, " generated tokens, and its constraint ",
+                      num_accepted));
+  }
 }
 
 // With nothing in flight everybody either waits or has a row, and only they hold blocks.
@@ -348,7 +372,11 @@ void Simulation::CheckStats() {
 void Simulation::Forget() {
   const auto is_gone = [this](const SequenceKey& key) {
     if (runner_.IsInFlight(key)) return false;
-    tracked_.erase(key);
+    const auto it = tracked_.find(key);
+    if (it->second.constraint != nullptr && it->second.constraint->is_alive) {
+      Fail(absl::StrCat(Name(key), " leaves its constraint behind"));
+    }
+    tracked_.erase(it);
     return true;
   };
   ended_.erase(std::remove_if(ended_.begin(), ended_.end(), is_gone), ended_.end());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/sim/oracle.h"
+#include "tests/sim/sim_constraint.h"
 
 namespace quire::sim {
 
@@ -61,6 +62,7 @@ Scenario RandomScenario(Random* random) {
   scenario.requests.priority_period = random->Between(1, 6);
   scenario.requests.short_prompts = random->OneIn(2);
   scenario.requests.num_flows = random->OneIn(3) ? 1 : random->Between(2, 5);
+  scenario.requests.constraint_period = random->OneIn(4) ? 0 : random->Between(1, 4);
   scenario.disturbed = !random->OneIn(6);
   scenario.failure_period = random->OneIn(4) ? random->Between(20, 80) : 0;
 
@@ -146,6 +148,9 @@ std::shared_ptr<const Request> Workload::NextRequest() {
   if (!random_.OneIn(mix_.short_prompts ? 4 : 3)) stop.eos_token_ids = {0};
   if (random_.OneIn(3)) stop.stop_token_ids = {static_cast<TokenId>(random_.Between(1, 5)), 7};
   if (random_.OneIn(4)) stop.min_tokens = random_.Between(1, 12);
+  if (mix_.constraint_period > 0 && random_.OneIn(mix_.constraint_period)) {
+    request->constraint = std::make_shared<SimConstraints>(random_.Next());
+  }
   if (random_.OneIn(100)) Spoil(request.get());
   return request;
 }

@@ -38,9 +38,10 @@ int64_t MostBlocks(const BlockManagerConfig& blocks, int64_t num_tokens, int64_t
 inline int32_t WeightOf(uint64_t flow) { return static_cast<int32_t>(flow % 5 + 1); }
 
 struct RequestMix {
-  int64_t priority_period = 5;  // one of this many requests has a priority of its own
-  bool short_prompts = false;   // and long answers: then pools run short while they grow
-  uint64_t num_flows = 1;       // 1: flow 0; else also many that come once
+  int64_t priority_period = 5;    // one of this many requests has a priority of its own
+  bool short_prompts = false;     // and long answers: then pools run short while they grow
+  uint64_t num_flows = 1;         // 1: flow 0; else also many that come once
+  int64_t constraint_period = 0;  // one of this many requests has a constraint; 0: none has
 };
 
 struct Scenario {

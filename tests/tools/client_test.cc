@@ -14,6 +14,7 @@
 #include "tools/client/chat/chat_input.h"
 #include "tools/client/chat/conversation.h"
 #include "tools/client/chat/history_file.h"
+#include "tools/client/constraint_flags.h"
 #include "tools/client/failure.h"
 #include "tools/client/messages_file.h"
 #include "tools/client/output/json_output.h"
@@ -162,6 +163,42 @@ TEST(PromptFlags, FillTheRequest) {
   EXPECT_THAT(request.token_ids().ids(), ElementsAre(3, 4));
   ASSERT_TRUE(ApplyPromptFlags({.prompt = ""}, &request).ok());  // given, if empty: not stdin
   EXPECT_TRUE(request.has_text());
+}
+
+using Constraints = ClientFiles;
+
+TEST_F(Constraints, FillTheRequest) {
+  Write("schema.json", "{\"type\": \"object\"}\n");
+  Write("answer.gbnf", "root ::= \"yes\"");
+  const auto filled = [](const ConstraintFlags& flags) {
+    v1::GenerateRequest request;
+    const absl::Status status = ApplyConstraintFlags(flags, &request);
+    EXPECT_TRUE(status.ok()) << status;
+    return request;
+  };
+  EXPECT_EQ(filled({}).constraint_case(), v1::GenerateRequest::CONSTRAINT_NOT_SET);
+  EXPECT_EQ(filled({.schema_file = Path("schema.json")}).json_schema(), "{\"type\": \"object\"}\n");
+  EXPECT_EQ(filled({.regex = ""}).constraint_case(), v1::GenerateRequest::kRegex);
+  EXPECT_EQ(filled({.regex = "a*"}).regex(), "a*");
+  EXPECT_EQ(filled({.grammar_file = Path("answer.gbnf")}).grammar(), "root ::= \"yes\"");
+  EXPECT_THAT(filled({.choices = {"yes", "no"}}).choice().choices(), ElementsAre("yes", "no"));
+}
+
+TEST_F(Constraints, SayWhatIsWrong) {
+  Write("broken.json", "{\"type\": ");
+  Write("latin.gbnf", "root ::= \"\xe4\"");
+  const auto problem = [](const ConstraintFlags& flags) {
+    v1::GenerateRequest request;
+    return std::string(ApplyConstraintFlags(flags, &request).message());
+  };
+  EXPECT_THAT(problem({.schema_file = Path("broken.json")}), HasSubstr("broken.json: is not JSON"));
+  EXPECT_THAT(problem({.schema_file = Path("none.json")}), HasSubstr("none.json: cannot be read"));
+  EXPECT_THAT(problem({.schema_file = folder_}), HasSubstr("is a folder, not a JSON file"));
+  EXPECT_THAT(problem({.grammar_file = Path("latin.gbnf")}), HasSubstr("is not UTF-8"));
+  EXPECT_EQ(problem({.regex = "\xe4"}), "--regex is not UTF-8");
+  EXPECT_EQ(problem({.choices = {"\xe4"}}), "--choice is not UTF-8");
+  EXPECT_EQ(problem({.regex = "a", .choices = {"b"}}),
+            "--regex and --choice contradict each other; give one of them");
 }
 
 TEST(ChatInput, CommandsMessagesAndMistakes) {

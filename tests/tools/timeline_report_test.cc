@@ -31,6 +31,7 @@ void AddStep(StepTrace& trace, uint64_t number, double begin_us, double end_us,
   step.host = {{{host_ns(begin_us - 9), host_ns(begin_us - 6)},  // schedule 3
                 {host_ns(begin_us - 6), host_ns(begin_us - 4)},  // build 2
                 {host_ns(begin_us - 4), host_ns(begin_us)},      // submit 4
+                {host_ns(begin_us), host_ns(begin_us)},          // sample 0
                 {host_ns(begin_us), host_ns(end_us)},            // wait: the step
                 {host_ns(end_us), host_ns(end_us + 1)},          // commit 1
                 {host_ns(end_us + 1), host_ns(end_us + 6)}}};    // deliver 5

@@ -14,6 +14,7 @@
 #include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "tools/client/text_file.h"
 
 namespace quire::client {
 
@@ -74,12 +75,7 @@ absl::Status WriteThenRename(const std::string& path, const std::string& text) {
 }  // namespace
 
 absl::StatusOr<v1::Messages> ReadMessages(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0) return Problem(path, "cannot be read: " + SystemError());
-  if (S_ISDIR(info.st_mode)) return Problem(path, "is a folder, not a JSON file");
-  std::ifstream file(path);
-  if (!file) return Problem(path, "cannot be read: " + SystemError());
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, "a JSON file"));
   const Json json = ParseJson<Json>(text);
   if (json.is_discarded()) return Problem(path, "is not JSON (in UTF-8)");
   if (!json.is_array()) return Problem(path, "must hold a JSON array of messages");

@@ -52,6 +52,7 @@ void AddRequestFlags(CLI::App& command, RequestFlags* flags) {
   command.add_flag("--ignore-eos", flags->ignore_eos, "Go on after end tokens")->group(stopping);
   command.add_flag("--include-stop", flags->include_stop, "Keep the stop string in the text")
       ->group(stopping);
+  AddConstraintFlags(command, &flags->constraint);
   command.add_flag("--keep-special-tokens", flags->keep_special_tokens, "Show them in the text")
       ->group(kOutput);
   command.add_option("--model", flags->model, "Name of the model the server must serve")
@@ -105,7 +106,7 @@ std::string ApplyRequestFlags(const RequestFlags& flags, v1::GenerateRequest* re
   request->set_cache_salt(flags.cache_salt);
   request->set_request_id(flags.request_id);
   request->set_model(flags.model);
-  return "";
+  return std::string(ApplyConstraintFlags(flags.constraint, request).message());
 }
 
 }  // namespace quire::client

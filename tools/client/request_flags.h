@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quire/v1/inference.pb.h"
+#include "tools/client/constraint_flags.h"
 
 namespace CLI {
 class App;
@@ -29,6 +30,7 @@ struct RequestFlags {
   bool keep_special_tokens = false;
   int32_t priority = 0;
   std::string cache_salt, request_id, model;
+  ConstraintFlags constraint;
 };
 
 // Flags that make sense for every request of a conversation.
@@ -37,7 +39,8 @@ void AddRequestFlags(CLI::App& command, RequestFlags* flags);
 // Flags that make sense only for a single request.
 void AddSingleRequestFlags(CLI::App& command, RequestFlags* flags);
 
-// Fills every field except the prompt. The string is empty, or says which flag is malformed.
+// Fills every field except the prompt; reads the files that flags name. The string is empty, or
+// says which flag is malformed.
 std::string ApplyRequestFlags(const RequestFlags& flags, v1::GenerateRequest* request);
 
 }  // namespace quire::client

@@ -35,7 +35,8 @@ def python_type(field):
             **{name: python_type(part) for name, part in field.message_type.fields_by_name.items()})
     scalars = {field.CPPTYPE_FLOAT: "float", field.CPPTYPE_DOUBLE: "float", field.CPPTYPE_BOOL: "bool",
                field.CPPTYPE_STRING: "str"}
-    name = "Any" if field.name.endswith("_json") else scalars.get(field.cpp_type, "int")
+    is_json = field.name.endswith("_json") or field.name == "json_schema"
+    name = "Any" if is_json else scalars.get(field.cpp_type, "int")
     return f"Sequence[{name}]" if field.label == field.LABEL_REPEATED and not field.message_type else name
 
 
@@ -69,7 +70,7 @@ def main():
     pb = importlib.import_module("inference_pb2")
     lines = ["from typing import Any, Mapping, Sequence, TypedDict"]
     for name, request, groups in (
-            ("GenerateOptions", pb.GenerateRequest, ("sampling", "stop", "output", "text", "messages")),
+            ("GenerateOptions", pb.GenerateRequest, ("sampling", "stop", "output", "choice", "text", "messages")),
             ("TokenizeOptions", pb.TokenizeRequest, ("text", "messages"))):
         lines += ["", f"class {name}(TypedDict, total=False):"]
         lines += [f"    {option}: {kind} | None" for option, kind in options_of(request.DESCRIPTOR, groups)]

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/grammar/notation/grammar_text.h"
 #include "server/grammar/regex/regex_expr.h"
 #include "server/grammar/schema/schema_grammar.h"
 
@@ -16,11 +17,20 @@ constexpr size_t kMaxTokenSetBytes = size_t{128} << 20;
 constexpr size_t kMaxKeptBytes = size_t{256} << 20;
 constexpr size_t kMaxKept = 1'000;
 
+// Begins the bytes of special tokens here. It is in no UTF-8, so no text allows them, unless it
+// asks for such a token.
+constexpr char kSpecialMark[] = "\xff";
+
 std::vector<std::string> BytesOfTokens(const Tokenizer& tokenizer,
                                        const std::vector<TokenId>& ends) {
   std::vector<std::string> tokens(static_cast<size_t>(tokenizer.vocab_size()));
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
-    if (!tokenizer.IsSpecial(id)) tokens[static_cast<size_t>(id)] = tokenizer.TokenBytes(id);
+    std::string& token = tokens[static_cast<size_t>(id)];
+    if (tokenizer.IsSpecial(id)) {
+      token = absl::StrCat(kSpecialMark, std::string(tokenizer.IdToToken(id)));
+    } else {
+      token = tokenizer.TokenBytes(id);
+    }
   }
   for (const TokenId id : ends) {
     if (id >= 0 && static_cast<size_t>(id) < tokens.size()) tokens[static_cast<size_t>(id)].clear();
@@ -45,6 +55,17 @@ std::shared_ptr<const ConstraintVocabulary> MakeVocabulary(const Tokenizer& toke
   return vocabulary;
 }
 
+// The schemas that a grammar has inline.
+GrammarTextHooks HooksOf(const ConstraintSpec& spec) {
+  GrammarTextHooks hooks;
+  hooks.json_schema = [&spec](Grammar* grammar, std::string_view text) -> absl::StatusOr<RuleId> {
+    size_t num_values_left = kMaxJsonValues;
+    ASSIGN_OR_RETURN(const JsonTree schema, ParseJsonTree(text, &num_values_left));
+    return AddJsonSchema(grammar, schema, {.has_white_space = !spec.is_compact, .limits = {}});
+  };
+  return hooks;
+}
+
 absl::StatusOr<ExprId> ExprOf(const ConstraintSpec& spec, Grammar* grammar) {
   ExprStore* const store = &grammar->store;
   switch (spec.kind) {
@@ -58,26 +79,32 @@ absl::StatusOr<ExprId> ExprOf(const ConstraintSpec& spec, Grammar* grammar) {
       return RegexExpr(store, spec.text,
                        {.spelling = Spelling::kText, .whole = true, .limits = {}});
     case ConstraintSpec::Kind::kGrammar: {
-      return absl::UnimplementedError("grammars are not supported yet");
+      ASSIGN_OR_RETURN(const RuleId rule, AddGrammarText(grammar, spec.text, HooksOf(spec)));
+      return store->Rule(rule);
     }
     case ConstraintSpec::Kind::kChoice: {
-      std::vector<ExprId> choices;
-      for (const std::string& choice : spec.choices) choices.push_back(store->Literal(choice));
-      return store->Or(choices);
+      ASSIGN_OR_RETURN(const RuleId rule, AddChoices(grammar, spec.choices));
+      return store->Rule(rule);
     }
   }
   return absl::InternalError("a constraint of no kind");
 }
 
+// A tag around reasoning, which is a text or a special token.
+ExprId TagOf(const std::string& tag, ExprStore* store) {
+  return store->Or(store->Literal(tag), store->Literal(absl::StrCat(kSpecialMark, tag)));
+}
+
 // Texts without `close`, then `close`, then white space.
 ExprId ReasoningOf(const ConstraintSpec& spec, ExprStore* store) {
   const ExprId any = AnyText(store, Spelling::kText);
-  const ExprId close = store->Literal(spec.reasoning_close);
-  const ExprId without = store->And(any, store->Not(store->Concat({any, close, any})));
+  const ExprId close = TagOf(spec.reasoning_close, store);
+  const ExprId closed = store->Concat({any, store->Literal(spec.reasoning_close), any});
+  const ExprId without = store->And(any, store->Not(closed));
   const ExprId space = store->Repeat(store->Byte('\n'), 0, 2);
   const ExprId reasoning = store->Concat({without, close, space});
   if (spec.reasoning_open.empty()) return reasoning;
-  return store->Optional(store->Concat(store->Literal(spec.reasoning_open), reasoning));
+  return store->Optional(store->Concat(TagOf(spec.reasoning_open, store), reasoning));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class ConstraintCompiler {
   // takes some 0.1 s; who compiles meanwhile waits for it.
   ConstraintCompiler(std::shared_ptr<const Tokenizer> tokenizer, std::vector<TokenId> end_tokens);
 
-  // What `spec` became before; null if it is not kept.
+  // The compiled form of `spec`; null if it is not kept.
   std::shared_ptr<const TokenConstraintSource> Find(const ConstraintSpec& spec);
 
   // INVALID_ARGUMENT for what is wrong in the spec, UNIMPLEMENTED for what is not enforced (it

@@ -1,10 +1,10 @@
 #include "server/grammar/expr/automaton.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "server/grammar/expr/derivative.h"
 
 namespace quire {
 
@@ -29,9 +29,9 @@ Automaton::Automaton(std::unique_ptr<Grammar> grammar, const AutomatonLimits& li
   for (size_t i = 0; i < grammar_->rules.size(); ++i) {
     is_nullable_rule_.push_back(liveness_->IsNullableRule(static_cast<RuleId>(i)));
   }
-  // Not yet with their calls, which need every rule's start: those come with the first look.
   for (const ExprId expr : grammar_->rules) rule_starts_.push_back(StateOf(expr));
   for (const ExprId expr : grammar_->landmarks) landmarks_.push_back(StateOf(expr));
+  num_fixed_landmarks_ = landmarks_.size();
   Account();
 }
 
@@ -90,22 +90,34 @@ State Automaton::StateOf(ExprId expr) const {
     return State();
   }
   const uint32_t index = num_states_++;
-  std::vector<RuleCall> calls;
-  if (store.has_rules(expr)) calls = quire::CallsOf(&store, expr);
-  const State state(index, store.is_nullable(expr), !calls.empty());
-  // Known before its calls are looked at: a rule may come back to its own state.
-  if (expr >= state_of_expr_.size()) state_of_expr_.resize(store.size(), kUnknown);
+  const Beginning beginning = BeginningOf(store, expr);
+  const State state(index, {.is_final = store.is_nullable(expr),
+                            .has_calls = beginning.has_call,
+                            .is_stuck = !beginning.has_byte});
   state_of_expr_[expr] = state.value();
   StateInfo& info = ChunkFor(index)->info[index & (kChunkSize - 1)];
   info.expr = expr;
   info.plain_hash = store.has_rules(expr) ? 0 : store.hash(expr);
-  for (const RuleCall& call : calls) {
+  return state;
+}
+
+// Apart from StateOf, because the states after the calls have calls, too: in a long list of calls,
+// each state would wait for the next.
+bool Automaton::FindCalls(State state) const {
+  absl::MutexLock lock(&mutex_);
+  const StateInfo& known = InfoOf(state.index());
+  if (known.knows_calls.load(std::memory_order_relaxed)) return true;
+  if (!ok()) return false;
+  StateInfo& info = const_cast<StateInfo&>(known);
+  for (const RuleCall& call : quire::CallsOf(&grammar_->store, info.expr)) {
     const State rest = StateOf(call.rest);
-    if (!rest.is_dead() && liveness_->IsLive(store.Rule(call.rule)))
+    if (!rest.is_dead() && liveness_->IsLive(grammar_->rules[call.rule]))
       info.calls.push_back({call.rule, rest});
   }
   call_bytes_ += info.calls.capacity() * sizeof(AutomatonCall);
-  return state;
+  Account();
+  info.knows_calls.store(true, std::memory_order_release);
+  return true;
 }
 
 State Automaton::Make(State state, uint8_t byte) const {
@@ -122,8 +134,42 @@ State Automaton::Make(State state, uint8_t byte) const {
   return next;
 }
 
-absl::Span<const AutomatonCall> Automaton::CallsOf(State state) const {
-  return InfoOf(state.index()).calls;
+// Of a text that a pattern limits, and a count of characters as well: the pattern only. While more
+// characters are left than the pattern ever needs to come to an end, the count changes nothing.
+quire::Relaxed Automaton::WithoutCounter(ExprId expr) const {
+  constexpr size_t kMaxPatternStates = 64;
+  ExprStore& store = grammar_->store;
+  const bool is_concat = store.kind(expr) == ExprKind::kConcat;
+  const ExprId head = is_concat ? store.first(expr) : expr;
+  if (store.kind(head) != ExprKind::kAnd || store.has_rules(expr)) return {expr, kUnbounded};
+  std::vector<ExprId> others;
+  uint32_t left = kUnbounded;
+  for (const ExprId operand :
+       std::vector<ExprId>(store.operands(head).begin(), store.operands(head).end())) {
+    const bool counts = store.kind(operand) == ExprKind::kRepeat && store.min(operand) == 0 &&
+                        store.max(operand) != kUnbounded &&
+                        store.first(operand) == store.counted_character();
+    counts ? (void)(left = std::min(left, store.max(operand))) : others.push_back(operand);
+  }
+  if (left == kUnbounded || others.empty()) return {expr, kUnbounded};
+  const ExprId pattern = store.And(others);
+  const std::optional<uint32_t> way = liveness_->LongestWayToEnd(pattern, kMaxPatternStates);
+  if (!way.has_value() || *way >= left) return {expr, kUnbounded};
+  return {is_concat ? store.Concat(pattern, store.second(expr)) : pattern, left - *way};
+}
+
+std::vector<State> Automaton::landmarks() const {
+  absl::MutexLock lock(&mutex_);
+  return landmarks_;
+}
+
+void Automaton::AddLandmark(State state) const {
+  constexpr size_t kMaxLandmarks = 8;
+  absl::MutexLock lock(&mutex_);
+  if (landmarks_.size() >= num_fixed_landmarks_ + kMaxLandmarks) {
+    landmarks_.erase(landmarks_.begin() + static_cast<ptrdiff_t>(num_fixed_landmarks_));
+  }
+  landmarks_.push_back(state);
 }
 
 Automaton::RelaxedState Automaton::Relaxed(State state) const {
@@ -131,7 +177,9 @@ Automaton::RelaxedState Automaton::Relaxed(State state) const {
   const auto [entry, is_new] = relaxed_.try_emplace(state.index(), RelaxedState{state, kUnbounded});
   if (is_new && ok()) {
     grammar_->store.LimitWork(limits_.max_step_work);
-    const auto relaxed = Relax(&grammar_->store, InfoOf(state.index()).expr);
+    const ExprId expr = InfoOf(state.index()).expr;
+    quire::Relaxed relaxed = Relax(&grammar_->store, expr);
+    if (relaxed.expr == expr) relaxed = WithoutCounter(expr);
     entry->second = {StateOf(relaxed.expr), relaxed.slack};
     Account();
   }

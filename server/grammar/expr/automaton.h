@@ -15,18 +15,24 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "server/grammar/expr/derivative.h"
 #include "server/grammar/expr/grammar.h"
 #include "server/grammar/expr/liveness.h"
 
 namespace quire {
 
-// A state, and beside it in the two low bits its properties, so that a walk through plain states
+// A state, and beside it in the three low bits its properties, so that a walk through plain states
 // looks at nothing else. 0 is the dead state.
 class State {
  public:
+  struct Properties {
+    bool is_final = false, has_calls = false, is_stuck = false;
+  };
+
   constexpr State() = default;
-  constexpr State(uint32_t index, bool is_final, bool has_calls)
-      : value_((index << 2) | (uint32_t{is_final} << 1) | uint32_t{has_calls}) {}
+  constexpr State(uint32_t index, Properties is)
+      : value_((index << 3) | (uint32_t{is.is_stuck} << 2) | (uint32_t{is.is_final} << 1) |
+               uint32_t{is.has_calls}) {}
   static constexpr State FromValue(uint32_t value) {
     State state;
     state.value_ = value;
@@ -38,8 +44,10 @@ class State {
   constexpr bool is_final() const { return (value_ & 2) != 0; }
   // A rule may be called here.
   constexpr bool has_calls() const { return (value_ & 1) != 0; }
-  constexpr bool is_plain() const { return (value_ & 3) == 0; }
-  constexpr uint32_t index() const { return value_ >> 2; }
+  // No byte may come next, except in a rule that is called here.
+  constexpr bool is_stuck() const { return (value_ & 4) != 0; }
+  constexpr bool is_plain() const { return (value_ & 7) == 0; }
+  constexpr uint32_t index() const { return value_ >> 3; }
   constexpr uint32_t value() const { return value_; }
 
   friend constexpr bool operator==(State, State) = default;
@@ -80,7 +88,12 @@ class Automaton {
     const uint32_t value = Row(state.index())[class_of_[byte]].load(std::memory_order_acquire);
     return value != kUnknown ? State::FromValue(value) : Make(state, byte);
   }
-  absl::Span<const AutomatonCall> CallsOf(State state) const;
+  // Found at the first look.
+  absl::Span<const AutomatonCall> CallsOf(State state) const {
+    const StateInfo& info = InfoOf(state.index());
+    if (!info.knows_calls.load(std::memory_order_acquire) && !FindCalls(state)) return {};
+    return info.calls;
+  }
 
   // The hash of the state's expression, 0 if it calls rules: what may follow in this state is the
   // same in every automaton whose state has the same hash.
@@ -92,9 +105,12 @@ class Automaton {
     uint32_t slack;
   };
   RelaxedState Relaxed(State state) const;
-  const std::vector<State>& landmarks() const { return landmarks_; }
+  // States whose token sets others' may be made of: the grammar's landmarks, and the latest that
+  // were named with AddLandmark.
+  std::vector<State> landmarks() const;
+  void AddLandmark(State state) const;
 
-  // Whether nothing but the empty string may follow.
+  // Whether only the empty string may follow.
   bool IsEnd(State state) const { return state == end_; }
 
   size_t num_bytes() const { return num_bytes_.load(std::memory_order_relaxed); }
@@ -108,6 +124,7 @@ class Automaton {
   struct StateInfo {
     ExprId expr = 0;
     uint64_t plain_hash = 0;
+    std::atomic<bool> knows_calls = false;
     std::vector<AutomatonCall> calls;
   };
   struct Chunk {
@@ -125,6 +142,8 @@ class Automaton {
         ->info[index & (kChunkSize - 1)];
   }
   State Make(State state, uint8_t byte) const;
+  quire::Relaxed WithoutCounter(ExprId expr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FindCalls(State state) const;
   State StateOf(ExprId expr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Chunk* ChunkFor(uint32_t index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Account() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -136,13 +155,13 @@ class Automaton {
   std::vector<State> rule_starts_;
   std::vector<bool> is_nullable_rule_;
   State end_;
-  std::vector<State> landmarks_;
-
-  // What walks add.
+  // The parts to which walks add.
   mutable absl::Mutex mutex_;
   mutable std::unique_ptr<Liveness> liveness_ ABSL_GUARDED_BY(mutex_);
   mutable std::vector<uint32_t> state_of_expr_ ABSL_GUARDED_BY(mutex_);  // State::value; kUnknown
   mutable absl::flat_hash_map<uint32_t, RelaxedState> relaxed_ ABSL_GUARDED_BY(mutex_);  // by index
+  mutable std::vector<State> landmarks_ ABSL_GUARDED_BY(mutex_);
+  mutable size_t num_fixed_landmarks_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable uint32_t num_states_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable std::unique_ptr<std::atomic<Chunk*>[]> chunks_;  // [kMaxChunks]

@@ -31,7 +31,7 @@ ExprId OfRemainder(ExprStore* store, ExprId id, uint8_t byte) {
 // What is left of a repeat after one of its strings.
 ExprId OneFewer(ExprStore* store, ExprId repeat) {
   const uint32_t min = store->min(repeat), max = store->max(repeat);
-  return store->Repeat(store->first(repeat), min == 0 ? 0 : min - 1,
+  return store->Repeat(store->first(repeat), min == 0 || min == kManyTimes ? min : min - 1,
                        max == kUnbounded ? max : max - 1);
 }
 
@@ -86,6 +86,7 @@ std::vector<ExprId> Differentiator::OfOperands(ExprId id) {
 ExprId Differentiator::OfConcat(ExprId id) {
   std::vector<ExprId> alternatives;
   while (store_->kind(id) == ExprKind::kConcat) {
+    if (store_->overflowed()) return ExprStore::kNothing;
     const ExprId first = store_->first(id), second = store_->second(id);
     alternatives.push_back(store_->Concat(Of(first), second));
     if (!store_->is_nullable(first)) return store_->Or(alternatives);
@@ -160,6 +161,46 @@ ExprId Derivative(ExprStore* store, ExprId id, uint8_t byte) {
   return Differentiator(store, byte).Of(id);
 }
 
+Beginning BeginningOf(const ExprStore& store, ExprId id) {
+  Beginning all;
+  const auto add = [&all, &store](ExprId part) {
+    const Beginning one = BeginningOf(store, part);
+    all.has_byte = all.has_byte || one.has_byte;
+    all.has_call = all.has_call || one.has_call;
+  };
+  // The parts of a concatenation that can be left out, in a loop: there may be thousands.
+  for (; store.kind(id) == ExprKind::kConcat; id = store.second(id)) {
+    add(store.first(id));
+    if (!store.is_nullable(store.first(id))) return all;
+  }
+  switch (store.kind(id)) {
+    case ExprKind::kOr:
+      for (const ExprId operand : store.operands(id)) add(operand);
+      break;
+    case ExprKind::kRepeat:
+      add(store.first(id));
+      break;
+    case ExprKind::kRule:
+      all.has_call = true;
+      break;
+    case ExprKind::kNothing:
+    case ExprKind::kEmpty:
+    case ExprKind::kConcat:
+      break;
+    case ExprKind::kRemainder:
+      all.has_byte =
+          all.has_byte || !store.remainder(id).after_point || store.remainder(id).num_decimals > 0;
+      break;
+    case ExprKind::kBytes:
+    case ExprKind::kLiteral:
+    case ExprKind::kAnd:
+    case ExprKind::kNot:
+      all.has_byte = true;
+      break;
+  }
+  return all;
+}
+
 std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id) {
   std::vector<RuleCall> calls;
   AddCalls(store, id, ExprStore::kEmpty, &calls);
@@ -172,16 +213,18 @@ std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id) {
 
 namespace {
 
-// A least count that no walk comes to.
-constexpr uint32_t kMany = 1u << 20;
 // Smaller counts are left as they are: they end within a token.
 constexpr uint32_t kMinRelaxed = 4;
 
 ExprId RelaxTerm(ExprStore* store, ExprId id, uint32_t* slack) {
   switch (store->kind(id)) {
     case ExprKind::kConcat: {
-      const ExprId first = RelaxTerm(store, store->first(id), slack);
-      return store->Concat(first, RelaxTerm(store, store->second(id), slack));
+      std::vector<ExprId> parts;  // in a loop: there may be thousands
+      for (; store->kind(id) == ExprKind::kConcat; id = store->second(id))
+        parts.push_back(RelaxTerm(store, store->first(id), slack));
+      ExprId relaxed = RelaxTerm(store, id, slack);
+      for (size_t i = parts.size(); i-- > 0;) relaxed = store->Concat(parts[i], relaxed);
+      return relaxed;
     }
     case ExprKind::kOr: {
       std::vector<ExprId> operands(store->operands(id).begin(), store->operands(id).end());
@@ -190,9 +233,9 @@ ExprId RelaxTerm(ExprStore* store, ExprId id, uint32_t* slack) {
     }
     case ExprKind::kRepeat: {
       uint32_t min = store->min(id), max = store->max(id);
-      if (min >= kMinRelaxed && min < kMany) {
+      if (min >= kMinRelaxed && min < kManyTimes) {
         *slack = std::min(*slack, min);
-        min = kMany;
+        min = kManyTimes;
         max = kUnbounded;
       } else if (max >= kMinRelaxed && max != kUnbounded) {
         *slack = std::min(*slack, max);

@@ -19,6 +19,14 @@ struct RuleCall {
   friend bool operator==(const RuleCall&, const RuleCall&) = default;
 };
 
+// How the strings of an expression may begin. A complement or intersection counts as if it
+// began with a byte.
+struct Beginning {
+  bool has_byte = false, has_call = false;
+};
+
+Beginning BeginningOf(const ExprStore& store, ExprId id);
+
 // The calls with which the strings of `id` may begin, each once.
 std::vector<RuleCall> CallsOf(ExprStore* store, ExprId id);
 

@@ -137,6 +137,26 @@ absl::Span<const ExprId> ExprStore::operands(ExprId id) const {
   return absl::MakeConstSpan(operand_pool_).subspan(nodes_[id].a, nodes_[id].b);
 }
 
+// x{1,2} x{3,4} is x{4,6}: without this, x? x? x? ... has derivatives as long as itself. kNothing
+// if the two are not repeats of the same thing.
+ExprId ExprStore::MergedRepeat(ExprId first, ExprId second) {
+  const bool is_repeat[] = {kind(first) == ExprKind::kRepeat, kind(second) == ExprKind::kRepeat};
+  const ExprId operand = is_repeat[0] ? this->first(first) : first;
+  if (!is_repeat[0] && !is_repeat[1]) return kNothing;
+  if (operand != (is_repeat[1] ? this->first(second) : second)) return kNothing;
+  uint64_t min_sum = 0, max_sum = 0;
+  bool is_unbounded = false;
+  for (const ExprId id : {first, second}) {
+    const bool is_one = kind(id) != ExprKind::kRepeat || id == operand;
+    min_sum += is_one ? 1 : min(id);
+    max_sum += is_one ? 1 : max(id);
+    is_unbounded = is_unbounded || (!is_one && max(id) == kUnbounded);
+  }
+  if (min_sum >= kUnbounded || (!is_unbounded && max_sum >= kUnbounded)) return kNothing;
+  return Repeat(operand, static_cast<uint32_t>(min_sum),
+                is_unbounded ? kUnbounded : static_cast<uint32_t>(max_sum));
+}
+
 ExprId ExprStore::Concat(ExprId first, ExprId second) {
   if (first == kNothing || second == kNothing) return kNothing;
   if (first == kEmpty) return second;
@@ -151,28 +171,14 @@ ExprId ExprStore::Concat(ExprId first, ExprId second) {
     for (size_t i = parts.size(); i-- > 0;) result = Concat(parts[i], result);
     return result;
   }
-  if (kind(first) == ExprKind::kRepeat) {
-    if (const ExprId merged = MergedRepeats(first, second); merged != kNothing) return merged;
-  }
+  const bool has_more = kind(second) == ExprKind::kConcat;
+  const ExprId merged = MergedRepeat(first, has_more ? this->first(second) : second);
+  if (merged != kNothing) return has_more ? Concat(merged, this->second(second)) : merged;
   const Node& a = nodes_[first];
   const Node& b = nodes_[second];
   return Add({ExprKind::kConcat, a.is_nullable && b.is_nullable, a.has_rules || b.has_rules,
               a.may_be_nothing || b.may_be_nothing, first, second},
              Mix(a.hash, b.hash));
-}
-
-// x{2,5}x{1,3} is x{3,8}: a row of things that can be left out would otherwise be looked at from
-// each of its members. kNothing if the two are not of one thing.
-ExprId ExprStore::MergedRepeats(ExprId first, ExprId second) {
-  const bool has_more = kind(second) == ExprKind::kConcat;
-  const ExprId next = has_more ? this->first(second) : second;
-  if (kind(next) != ExprKind::kRepeat || this->first(next) != this->first(first)) return kNothing;
-  const auto sum = [](uint32_t a, uint32_t b) {
-    return a == kUnbounded || b == kUnbounded || a > kUnbounded - b ? kUnbounded : a + b;
-  };
-  const ExprId merged =
-      Repeat(this->first(first), sum(min(first), min(next)), sum(max(first), max(next)));
-  return has_more ? Concat(merged, this->second(second)) : merged;
 }
 
 ExprId ExprStore::Concat(std::initializer_list<ExprId> parts) {
@@ -332,7 +338,7 @@ ExprId ExprStore::Repeat(ExprId operand, uint32_t min, uint32_t max) {
   if (max == 0 || operand == kEmpty) return kEmpty;
   if (operand == kNothing) return min == 0 ? kEmpty : kNothing;
   if (min == 1 && max == 1) return operand;
-  if (is_nullable(operand)) min = 0;
+  min = is_nullable(operand) ? 0 : std::min(min, kManyTimes);
   if (kind(operand) == ExprKind::kRepeat && this->min(operand) == 0 &&
       this->max(operand) == kUnbounded)
     return operand;

@@ -6,8 +6,8 @@
 // of its automaton are ids. Source: Owens, Reppy, Turon, "Regular-expression derivatives
 // re-examined" (2009).
 //
-// A store has a bound. Beyond it every new term is kNothing and overflowed() is true: whoever
-// builds checks once, at the end. One thread at a time.
+// A store has bounds, of memory and of work. Beyond them every new term is kNothing and
+// overflowed() is true: its user checks once, at the end. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ enum class ExprKind : uint8_t {
   kEmpty,      // the empty string
   kBytes,      // one byte of a set
   kLiteral,    // two or more bytes
-  kConcat,     // first, then second; first is neither a concatenation nor empty
+  kConcat,     // first, then second; first is neither a concatenation nor empty, and no repeat of
+               // what second begins with
   kOr,         // at least two operands, in ascending order, none of them an alternation
   kAnd,        // likewise
   kNot,        // every byte string that first does not have
@@ -40,6 +41,8 @@ enum class ExprKind : uint8_t {
 };
 
 inline constexpr uint32_t kUnbounded = UINT32_MAX;
+// A least count that nobody comes to: with one fewer it is the same.
+inline constexpr uint32_t kManyTimes = 1u << 20;
 
 inline constexpr uint64_t kMaxDivisor = 100'000'000'000'000'000;  // 10^17
 
@@ -59,6 +62,8 @@ class ExprStore {
   static constexpr ExprId kNothing = 0;
   static constexpr ExprId kEmpty = 1;
   static constexpr ExprId kAnything = 2;  // all byte strings: Not(kNothing)
+  // See CountWork: a second at most.
+  static constexpr uint64_t kMaxWork = 30'000'000;
 
   // At most `max_bytes` of memory, about.
   explicit ExprStore(size_t max_bytes = size_t{64} << 20);
@@ -75,6 +80,7 @@ class ExprStore {
   ExprId And(absl::Span<const ExprId> operands);
   ExprId And(ExprId a, ExprId b) { return And({{a, b}}); }
   ExprId Not(ExprId operand);
+  // A least count above kManyTimes is kManyTimes.
   ExprId Repeat(ExprId operand, uint32_t min, uint32_t max);
   ExprId Optional(ExprId operand) { return Repeat(operand, 0, 1); }
   ExprId Star(ExprId operand) { return Repeat(operand, 0, kUnbounded); }
@@ -84,6 +90,10 @@ class ExprStore {
   ExprId Multiple(uint64_t divisor, uint32_t num_decimals);
   ExprId RemainderOf(const Remainder& remainder);  // kNothing if no digits make it a multiple
   ExprId Rule(RuleId rule);
+
+  // The expression of one character, if somebody counts characters: texts are repeats of it.
+  ExprId counted_character() const { return counted_character_; }
+  void set_counted_character(ExprId id) { counted_character_ = id; }
 
   ExprKind kind(ExprId id) const { return nodes_[id].kind; }
   // Whether it has the empty string, calls of rules apart.
@@ -108,8 +118,8 @@ class ExprStore {
   size_t num_bytes() const;
   bool overflowed() const { return overflowed_; }
 
-  // Work: terms looked at and operands sorted, each some 10 to 50 ns. Beyond the limit, which is
-  // none at first, the store has overflowed.
+  // Work: terms looked at and operands sorted, each some 10 to 50 ns. Beyond the limit, the store
+  // has overflowed; at first it is kMaxWork.
   void CountWork(size_t work) {
     work_ += work;
     if (work_ > max_work_) overflowed_ = true;
@@ -136,13 +146,14 @@ class ExprStore {
   ExprId AddList(ExprKind kind, std::vector<ExprId> operands);
   bool IsSame(const Node& a, const Node& b) const;
   void Grow();
+  ExprId MergedRepeat(ExprId first, ExprId second);
   void MergeRepeats(std::vector<ExprId>* operands);
-  ExprId MergedRepeats(ExprId first, ExprId second);
   bool Flatten(ExprKind kind, absl::Span<const ExprId> operands, std::vector<ExprId>* flat);
 
   const size_t max_bytes_;
   bool overflowed_ = false;
-  uint64_t work_ = 0, max_work_ = UINT64_MAX;
+  ExprId counted_character_ = kNothing;
+  uint64_t work_ = 0, max_work_ = kMaxWork;
   std::vector<Node> nodes_;
   std::vector<ExprId> table_;  // open addressing by hash; 0 = free (kNothing is never looked up)
   std::vector<ByteSet> byte_sets_;

@@ -1,6 +1,7 @@
 #include "server/grammar/expr/liveness.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "server/grammar/expr/derivative.h"
@@ -18,44 +19,107 @@ Liveness::Liveness(Grammar* grammar, std::vector<uint8_t> byte_of_class, int64_t
   FindRules();
 }
 
-// The least fixed points: a rule is live, or has the empty string, if its expression does with the
-// rules known so far.
-void Liveness::FindRules() {
-  const size_t num_rules = grammar_->rules.size();
-  is_live_rule_.assign(num_rules, false);
-  is_nullable_rule_.assign(num_rules, false);
-  for (bool changed = true; changed;) {
-    changed = false;
-    // Rules are mostly made before those that they call.
-    for (size_t i = num_rules; i-- > 0;) {
-      const ExprId id = grammar_->rules[i];
-      if (!is_live_rule_[i] && HasString(id)) is_live_rule_[i] = changed = true;
-      if (!is_nullable_rule_[i] && CanBeEmpty(id)) is_nullable_rule_[i] = changed = true;
-    }
-  }
-  all_rules_live_ =
-      std::find(is_live_rule_.begin(), is_live_rule_.end(), false) == is_live_rule_.end();
-}
+namespace {
 
-bool Liveness::CanBeEmpty(ExprId id) const {
-  const ExprStore& store = grammar_->store;
-  for (;; id = store.second(id)) {
-    if (store.is_nullable(id)) return true;
-    if (!store.has_rules(id)) return false;
+// The terms of the rules that call rules, as a graph from each term to the terms that contain it. A
+// rule's expression is contained in the calls of the rule. Linear in the size of the grammar,
+// whatever the order of its rules.
+class TermGraph {
+ public:
+  explicit TermGraph(const Grammar& grammar) : grammar_(grammar) {
+    const ExprStore& store = grammar.store;
+    is_used_.resize(store.size());
+    for (const ExprId rule : grammar.rules) is_used_[rule] = true;
+    // Terms are made after their parts.
+    for (ExprId id = static_cast<ExprId>(store.size()); id-- > 0;) {
+      if (is_used_[id]) ForEachPart(id, [this](ExprId part) { is_used_[part] = true; });
+    }
+    begins_.resize(store.size() + 1);
+    ForEachEdge([this](ExprId part, ExprId) { ++begins_[part + 1]; });
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    wholes_.resize(begins_.back());
+    std::vector<uint32_t> next(begins_.begin(), begins_.end() - 1);
+    ForEachEdge([&](ExprId part, ExprId whole) { wholes_[next[part]++] = whole; });
+  }
+
+  // The least set of terms that has every term with `holds_alone`, every alternation or repeat with
+  // a part in the set, every concatenation with both, and every call whose rule is in it.
+  template <typename HoldsAlone>
+  std::vector<bool> LeastSet(const HoldsAlone& holds_alone) const {
+    const ExprStore& store = grammar_.store;
+    std::vector<bool> set(store.size());
+    std::vector<uint8_t> num_missing(store.size());
+    std::vector<ExprId> added;
+    for (ExprId id = 0; id < set.size(); ++id) {  // a search for strings adds terms behind these
+      num_missing[id] = store.kind(id) == ExprKind::kConcat ? 2 : 1;
+      if (is_used_[id] && holds_alone(id)) added.push_back(id);
+    }
+    for (const ExprId id : added) set[id] = true;
+    while (!added.empty()) {
+      const ExprId part = added.back();
+      added.pop_back();
+      for (uint32_t i = begins_[part]; i < begins_[part + 1]; ++i) {
+        const ExprId whole = wholes_[i];
+        if (set[whole] || --num_missing[whole] > 0) continue;
+        set[whole] = true;
+        added.push_back(whole);
+      }
+    }
+    return set;
+  }
+
+ private:
+  template <typename Function>
+  void ForEachPart(ExprId id, const Function& function) const {
+    const ExprStore& store = grammar_.store;
+    if (!store.has_rules(id)) return;
     switch (store.kind(id)) {
       case ExprKind::kRule:
-        return is_nullable_rule_[store.rule(id)];
-      case ExprKind::kOr:
-        return std::any_of(store.operands(id).begin(), store.operands(id).end(),
-                           [this](ExprId operand) { return CanBeEmpty(operand); });
-      case ExprKind::kRepeat:
-        return CanBeEmpty(store.first(id));
-      case ExprKind::kConcat:
-        if (!CanBeEmpty(store.first(id))) return false;
+        function(grammar_.rules[store.rule(id)]);
         break;
+      case ExprKind::kOr:
+        for (const ExprId operand : store.operands(id)) function(operand);
+        break;
+      case ExprKind::kConcat:
+        function(store.second(id));
+        [[fallthrough]];
       default:
-        return false;
+        function(store.first(id));
     }
+  }
+  template <typename Function>
+  void ForEachEdge(const Function& function) const {
+    for (ExprId id = 0; id < is_used_.size(); ++id) {
+      if (is_used_[id]) ForEachPart(id, [&](ExprId part) { function(part, id); });
+    }
+  }
+
+  const Grammar& grammar_;
+  std::vector<bool> is_used_;     // by term
+  std::vector<uint32_t> begins_;  // in wholes_, by term; one more at the end
+  std::vector<ExprId> wholes_;
+};
+
+}  // namespace
+
+void Liveness::FindRules() {
+  const TermGraph graph(*grammar_);
+  const std::vector<bool> nullable =
+      graph.LeastSet([this](ExprId id) { return grammar_->store.is_nullable(id); });
+  for (const ExprId id : grammar_->rules) is_nullable_rule_.push_back(nullable[id]);
+  // Without searches, if they are not needed.
+  for (const bool may_search : {false, true}) {
+    const std::vector<bool> live = graph.LeastSet([this, may_search](ExprId id) {
+      const ExprStore& store = grammar_->store;
+      if (store.is_nullable(id)) return true;
+      if (store.has_rules(id)) return false;
+      return !store.may_be_nothing(id) || (may_search && HasString(id));
+    });
+    is_live_rule_.clear();
+    for (const ExprId id : grammar_->rules) is_live_rule_.push_back(live[id]);
+    all_rules_live_ =
+        std::find(is_live_rule_.begin(), is_live_rule_.end(), false) == is_live_rule_.end();
+    if (all_rules_live_) return;
   }
 }
 
@@ -157,6 +221,43 @@ bool Liveness::Search(ExprId id) {
   }
   for (const Visit& visit : visits) known(visit.id) = Known::kDead;
   return false;
+}
+
+std::optional<uint32_t> Liveness::LongestWayToEnd(ExprId id, size_t max_expressions) {
+  ExprStore& store = grammar_->store;
+  std::vector<ExprId> all = {id};
+  std::vector<std::vector<size_t>> before(1);  // by place in `all`: what leads to it in a byte
+  for (size_t at = 0; at < all.size(); ++at) {
+    if (all.size() > max_expressions || --searches_left_ < 0) return std::nullopt;
+    for (const uint8_t byte : byte_of_class_) {
+      const ExprId next = Derivative(&store, all[at], byte);
+      if (next == ExprStore::kNothing || !IsLive(next)) continue;
+      const size_t place =
+          static_cast<size_t>(std::find(all.begin(), all.end(), next) - all.begin());
+      if (place == all.size()) {
+        all.push_back(next);
+        before.emplace_back();
+      }
+      before[place].push_back(at);
+    }
+  }
+  // Back from the ends, byte by byte.
+  std::vector<bool> seen(all.size());
+  std::vector<size_t> reached;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (store.is_nullable(all[i])) reached.push_back(i), seen[i] = true;
+  }
+  uint32_t way = 0;
+  for (;; ++way) {
+    std::vector<size_t> further;
+    for (const size_t i : reached) {
+      for (const size_t j : before[i]) {
+        if (!seen[j]) further.push_back(j), seen[j] = true;
+      }
+    }
+    if (further.empty()) return way;
+    reached = std::move(further);
+  }
 }
 
 }  // namespace quire

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,6 +22,9 @@ class Liveness {
   bool IsLive(ExprId id);
   // Whether a rule has the empty string.
   bool IsNullableRule(RuleId rule) const { return is_nullable_rule_[rule]; }
+  // How many bytes an end is away, at most, from any beginning of a string of `id`. None if more
+  // than `max_expressions` expressions follow from it, or if searches are used up.
+  std::optional<uint32_t> LongestWayToEnd(ExprId id, size_t max_expressions);
   // Whether every rule has a string: if not, each expression must be asked about.
   bool all_rules_live() const { return all_rules_live_; }
   bool gave_up() const { return gave_up_; }
@@ -29,7 +33,6 @@ class Liveness {
   enum class Known : uint8_t { kNo, kLive, kDead };
 
   void FindRules();
-  bool CanBeEmpty(ExprId id) const;
   bool HasString(ExprId id);
   bool HasStringOfAny(ExprId id);
   bool Search(ExprId id);

@@ -29,6 +29,7 @@ void TokenMatcher::FillMask(absl::Span<uint32_t> mask) {
   std::fill(mask.begin(), mask.end(), 0);
   mask_ = mask;
   if (ended_) return;
+  parser_.Refuel();
   const Parser::Position position = this->position();
   std::vector<Parser::Item> narrow;
   for (size_t i = 0; i < parser_.items(position).size(); ++i) {
@@ -105,6 +106,7 @@ void TokenMatcher::WalkPlain(const Parser::Position& position, Parser::Item item
 
 bool TokenMatcher::Accept(TokenId token) {
   if (ended_) return false;
+  parser_.Refuel();
   Parser::Position position = this->position();
   const std::string_view bytes = vocabulary_->trie.BytesOf(token);
   if (bytes.empty() || std::find(vocabulary_->end_tokens.begin(), vocabulary_->end_tokens.end(),

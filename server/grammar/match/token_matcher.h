@@ -17,7 +17,7 @@
 
 namespace quire {
 
-// What all constraints of a model share.
+// The data that all constraints of a model share.
 struct ConstraintVocabulary {
   ConstraintVocabulary(const std::vector<std::string>& tokens, std::vector<TokenId> ends,
                        size_t max_cache_bytes)

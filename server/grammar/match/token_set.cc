@@ -134,20 +134,22 @@ std::shared_ptr<const TokenSet> TokenSetCache::Make(const Automaton& automaton, 
   }
   TokenSetWalk walk(automaton, trie);
   if (base != state) {
-    const std::shared_ptr<const TokenSet> set = Get(automaton, base, trie);
+    const std::shared_ptr<const TokenSet> set = Get(automaton, base, trie, false);
     if (set != nullptr && !set->bits.empty()) return walk.Changed(state, base, *set);
   }
+  automaton.AddLandmark(state);
   return walk.All(state);
 }
 
 std::shared_ptr<const TokenSet> TokenSetCache::Get(const Automaton& automaton, State state,
-                                                   const TokenTrie& trie) {
+                                                   const TokenTrie& trie, bool may_wait) {
   const uint64_t hash = automaton.PlainHash(state);
   if (hash == 0) return nullptr;
   {
     absl::MutexLock lock(&mutex_);
     const auto found = entries_.find(hash);
     if (found != entries_.end()) {
+      if (!may_wait && found->second.set == nullptr) return nullptr;
       const auto is_made = [this, hash]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
         const auto entry = entries_.find(hash);
         return entry == entries_.end() || entry->second.set != nullptr;

@@ -35,9 +35,15 @@ class TokenSetCache {
   // The set of the state; made, and others dropped, if it is not there. Null if the state's
   // expression calls rules. A set that several threads miss at once is made by one of them.
   std::shared_ptr<const TokenSet> Get(const Automaton& automaton, State state,
-                                      const TokenTrie& trie);
+                                      const TokenTrie& trie) {
+    return Get(automaton, state, trie, true);
+  }
 
  private:
+  // Without waiting, also null while the set is being made. Making a set waits for no other: each
+  // might be made of the other.
+  std::shared_ptr<const TokenSet> Get(const Automaton& automaton, State state,
+                                      const TokenTrie& trie, bool may_wait);
   std::shared_ptr<const TokenSet> Make(const Automaton& automaton, State state,
                                        const TokenTrie& trie);
 

@@ -25,7 +25,8 @@ struct Decimal {
 // Digits that a decimal may have in all.
 inline constexpr size_t kMaxDecimalDigits = 400;
 
-// Of a JSON number, with an exponent or without. None if it has more digits than kMaxDecimalDigits.
+// The value of a JSON number, with an exponent or without. None if it has more digits than
+// kMaxDecimalDigits.
 std::optional<Decimal> ParseDecimal(absl::string_view text);
 
 // Negative, 0 or positive, as a is less than, equal to or greater than b.

@@ -59,7 +59,7 @@ ExprId FreeCharacter(ExprStore* store) {
   const ExprId hex = store->Or(digit, Hex(store, "A", "F"));
   const ExprId two = store->Concat(hex, hex);
   const ExprId d = store->Bytes(ByteSet{'D', 'd'});
-  // Four digits, but no half of a surrogate pair alone.
+  // Four digits, but no half of a surrogate pair by itself.
   const ExprId single = store->Or(
       store->Concat(
           {store->Or(digit, store->Or(Hex(store, "A", "C"), Hex(store, "E", "F"))), hex, two}),
@@ -108,7 +108,9 @@ std::string JsonSpelling(std::string_view text) {
 }
 
 ExprId JsonText(ExprStore* store, uint32_t min, uint32_t max) {
-  return store->Repeat(CanonicalCharacter(store), min, max);
+  const ExprId character = CanonicalCharacter(store);
+  store->set_counted_character(character);
+  return store->Repeat(character, min, max);
 }
 
 ExprId FreeJsonText(ExprStore* store, uint32_t min, uint32_t max) {

@@ -21,8 +21,8 @@ inline ExprId AnyJsonText(ExprStore* store) { return JsonText(store, 0, kUnbound
 // `content` between quotes.
 ExprId Quoted(ExprStore* store, ExprId content);
 
-// What may stand between two tokens: nothing, a space, or a line end with an indentation. Bounded,
-// since a model that may write white space forever at times does.
+// White space that may stand between two tokens: nothing, a space, or a line end with an
+// indentation. Bounded, since a model that may write white space forever at times does.
 ExprId WhiteSpace(ExprStore* store);
 
 }  // namespace quire

@@ -22,6 +22,11 @@ class NumberBuilder {
 
   ExprId Signed(ExprId text) { return store_.Concat(store_.Optional(store_.Byte('-')), text); }
   ExprId whole() const { return whole_; }
+  // Whole numbers as they are written: 0 has no sign.
+  ExprId Whole() {
+    const ExprId positive = store_.Concat(store_.Bytes(ByteSet::Range('1', '9')), digits_);
+    return store_.Or(store_.Byte('0'), Signed(positive));
+  }
   // Nothing, or a fraction that is zero: as such numbers are written, or however long.
   ExprId zeros() { return store_.Optional(store_.Literal(".0")); }
   ExprId all_zeros() {
@@ -89,7 +94,7 @@ class NumberBuilder {
     return result;
   }
 
-  // What follows equal whole parts.
+  // The fractions that may follow equal whole parts.
   ExprId FractionAtLeast(const std::string& fraction, bool is_exclusive) {
     const ExprId positive = store_.Concat(
         {store_.Star(store_.Byte('0')), store_.Bytes(ByteSet::Range('1', '9')), digits_});
@@ -105,7 +110,7 @@ class NumberBuilder {
   }
   ExprId FractionAtMost(const std::string& fraction, bool is_exclusive) {
     if (fraction.empty()) return is_exclusive ? ExprStore::kNothing : zeros();
-    // Of the digits from the i-th on; to end early is to be smaller, but not right behind the
+    // The digits from the i-th on. A number that ends early is smaller, but not right behind the
     // point.
     ExprId result = is_exclusive ? ExprStore::kNothing : ExprStore::kEmpty;
     for (size_t i = fraction.size(); i-- > 0;) {
@@ -153,9 +158,6 @@ ExprId WithinBounds(ExprStore* store, NumberBuilder* build, const NumberCell& ce
     if (cell.min) max = Negated(*cell.min);
     const ExprId negative = Between(store, build, min ? &*min : nullptr, max ? &*max : nullptr);
     result = store->Or(result, store->Concat(store->Byte('-'), negative));
-  } else if (cell.min->value.is_zero() && !cell.min->is_exclusive &&
-             result != ExprStore::kNothing) {
-    result = store->Or(result, store->Concat(store->Literal("-0"), build->zeros()));
   }
   return result;
 }
@@ -175,7 +177,7 @@ bool IsEmpty(const NumberCell& cell) {
 ExprId NumberExpr(ExprStore* store, const NumberCell& cell, std::string* error) {
   if (IsEmpty(cell)) return ExprStore::kNothing;
   NumberBuilder build(store);
-  const ExprId whole = build.Signed(build.whole());
+  const ExprId whole = build.Whole();
   if (!cell.min && !cell.max && cell.multiple_of.empty() && cell.not_multiple_of.empty()) {
     if (cell.kind == NumberCell::Kind::kWhole) return whole;
     if (cell.kind == NumberCell::Kind::kAny) {

@@ -27,7 +27,7 @@ enum class Word : uint8_t {
   kRefused
 };
 
-// What the keywords are; those that are not here are annotations.
+// The keywords that ask for something; others are annotations.
 const absl::flat_hash_map<absl::string_view, Word>& Words() {
   static const auto* const words = new absl::flat_hash_map<absl::string_view, Word>({
       {"type", Word::kType},

@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// What the algebra needs of the schemas: formulas and their conjunctions.
+// The algebra's view of the schemas: formulas and their conjunctions.
 class Formulas {
  public:
   virtual ~Formulas() = default;

@@ -164,8 +164,8 @@ void SchemaShapes::AddDeclared(const JsonTree& schema, ObjectCell* cell) {
   }
 }
 
-// What patternProperties, additionalProperties and propertyNames say: of members that are declared
-// at once, of others as rules.
+// Adds patternProperties, additionalProperties and propertyNames: to members that are declared at
+// once, for others as rules.
 void SchemaShapes::AddNameRules(const JsonTree& schema, ObjectCell* cell) {
   std::vector<ExprId> patterns;
   if (const JsonTree* const by_pattern = MemberOf(schema, "patternProperties");

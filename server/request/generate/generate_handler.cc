@@ -20,6 +20,14 @@
 
 namespace quire {
 
+namespace {
+
+std::string FieldOfConstraint(const Generation& asked) {
+  return asked.constraint->field.empty() ? asked.names->constraint : asked.constraint->field;
+}
+
+}  // namespace
+
 absl::Status GenerateHandler::CheckRoom(const Principal& principal,
                                         int64_t num_continuations) const {
   return WithRetryPushback(parts_.engine->CheckRoom(FlowOf(principal), num_continuations));
@@ -106,27 +114,26 @@ void GenerateHandler::Finish(Batch& batch) {
   if (!status.ok()) Refuse(batch, WithRetryPushback(status));
 }
 
-// Of a chat, what comes before the answer is free: reasoning that the prompt has begun, or that the
-// answer may begin with.
+// Nothing limits what comes before the answer: reasoning that a chat's prompt has begun, or that
+// the answer may begin with.
 absl::Status GenerateHandler::AddReasoning(Pending& pending) const {
+  const Generation& asked = pending.asked;
   ConstraintSpec& spec = *pending.asked.constraint;
   if (!parts_.model->has_tokenizer) {
-    return InField(
-        pending.asked.names->constraint,
-        absl::UnimplementedError("needs the tokenizer, which --skip-tokenizer-init leaves out"));
+    return UnimplementedField(FieldOfConstraint(asked),
+                              "needs the tokenizer, which --skip-tokenizer-init leaves out");
   }
   const ReasoningFormat& reasoning = parts_.answers->reasoning();
-  if (reasoning.is_none() || !std::holds_alternative<ChatPrompt>(pending.asked.prompt)) {
-    return absl::OkStatus();
-  }
+  const bool may_reason = asked.has_reasoning || std::holds_alternative<ChatPrompt>(asked.prompt);
+  if (reasoning.is_none() || !may_reason) return absl::OkStatus();
   if (reasoning.in_channels) {
-    return InField(pending.asked.names->constraint,
-                   absl::UnimplementedError("is not supported for models that answer in channels "
-                                            "(gpt-oss) yet; leave it out"));
+    return UnimplementedField(FieldOfConstraint(asked),
+                              "is not supported for models that answer in channels (gpt-oss) yet; "
+                              "leave it out");
   }
   if (parts_.answers->BeginsInReasoning(pending.job.request.prompt)) {
     spec.reasoning_close = reasoning.close;
-  } else if (pending.asked.has_reasoning) {
+  } else if (asked.has_reasoning) {
     spec.reasoning_open = reasoning.open;
     spec.reasoning_close = reasoning.close;
   }
@@ -143,10 +150,12 @@ bool GenerateHandler::MustCompile(const Batch& batch) const {
 absl::Status GenerateHandler::Constrain(Batch& batch) {
   for (Pending& pending : batch.requests) {
     if (!pending.asked.constraint.has_value()) continue;
-    const ConstraintSpec& spec = *pending.asked.constraint;
-    auto source = parts_.constraints->Compile(spec);
-    const std::string field = spec.field.empty() ? pending.asked.names->constraint : spec.field;
-    if (!source.ok()) return InField(field, source.status());
+    auto source = parts_.constraints->Compile(*pending.asked.constraint);
+    if (absl::IsResourceExhausted(source.status())) {
+      // Not the server's shortage: it would be too large later, too.
+      return InvalidField(FieldOfConstraint(pending.asked), source.status().message());
+    }
+    if (!source.ok()) return InField(FieldOfConstraint(pending.asked), source.status());
     pending.job.request.constraint = *std::move(source);
   }
   return absl::OkStatus();

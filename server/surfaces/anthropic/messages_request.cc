@@ -228,6 +228,10 @@ void RefuseOthers(FieldReader& fields) {
        {std::pair("stop", "stop_sequences"), std::pair("max_completion_tokens", "max_tokens")}) {
     fields.RefuseName(theirs, ours);
   }
+  for (const char* key : {"response_format", "structured_outputs", "guided_json", "guided_regex",
+                          "guided_choice", "guided_grammar", "json_schema"}) {
+    fields.RefuseName(key, "output_config.format");
+  }
   if (fields.Int("n").value_or(1) != 1) fields.Fail("n", "a message has one answer");
   fields.Refuse("container", "this server runs no code; leave it out");
   const JsonTree* servers = fields.Find("mcp_servers");

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/request/asked_constraint.h"
 #include "server/request/field_error.h"
 #include "server/request/media_kinds.h"
 
@@ -148,6 +149,38 @@ void TakeStop(const v1::Stop& message, Generation* asked) {
   asked->include_stop_in_output = message.include_stop_in_output();
 }
 
+absl::Status TakeConstraint(v1::GenerateRequest& message, Generation* asked) {
+  using Kind = ConstraintSpec::Kind;
+  switch (message.constraint_case()) {
+    case v1::GenerateRequest::kJsonSchema: {
+      ASSIGN_OR_RETURN(asked->constraint,
+                       ConstraintOfSchemaText("json_schema", message.json_schema()));
+      break;
+    }
+    case v1::GenerateRequest::kRegex:
+      asked->constraint = {
+          .kind = Kind::kRegex, .text = std::move(*message.mutable_regex()), .field = "regex"};
+      break;
+    case v1::GenerateRequest::kGrammar:
+      asked->constraint = {.kind = Kind::kGrammar,
+                           .text = std::move(*message.mutable_grammar()),
+                           .field = "grammar"};
+      break;
+    case v1::GenerateRequest::kChoice: {
+      const auto& choices = message.choice().choices();
+      ASSIGN_OR_RETURN(asked->constraint,
+                       ConstraintOfChoices("choice", {choices.begin(), choices.end()}));
+      break;
+    }
+    case v1::GenerateRequest::kJsonObject:
+      if (message.json_object()) asked->constraint = ConstraintOfObjects("json_object");
+      break;
+    case v1::GenerateRequest::CONSTRAINT_NOT_SET:
+      break;
+  }
+  return absl::OkStatus();
+}
+
 void TakeOutput(const v1::Output& message, Generation* asked) {
   if (message.has_logprobs()) asked->logprobs = message.logprobs();
   if (message.has_prompt_logprobs()) asked->prompt_logprobs = message.prompt_logprobs();
@@ -169,6 +202,7 @@ absl::StatusOr<Generation> ToGeneration(v1::GenerateRequest message) {
   TakeSampling(message.sampling(), &asked);
   TakeStop(message.stop(), &asked);
   TakeOutput(message.output(), &asked);
+  RETURN_IF_ERROR(TakeConstraint(message, &asked));
   asked.priority = message.priority();
   asked.cache_salt = std::move(*message.mutable_cache_salt());
   if (message.has_truncate_prompt_tokens()) {

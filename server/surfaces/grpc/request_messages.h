@@ -28,6 +28,7 @@ inline constexpr FieldNames kQuireNames = {
     .min_tokens = "stop.min_tokens",
     .stop_strings = "stop.stop_strings",
     .stop_token_ids = "stop.stop_token_ids",
+    .constraint = "constraint",
     .logprobs = "output.logprobs",
     .prompt_logprobs = "output.prompt_logprobs",
     .shown_special_tokens = "output.shown_special_tokens",

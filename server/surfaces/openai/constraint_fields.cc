@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/request/asked_constraint.h"
 
 namespace quire {
 
@@ -11,91 +12,83 @@ namespace {
 
 using Kind = ConstraintSpec::Kind;
 
-// Objects with any members.
-JsonTree AnyObjectSchema() {
-  JsonTree schema = NewObject();
-  AddMember(&schema, "type", TextTree("object"));
-  return schema;
-}
-
-void Set(FieldReader& fields, absl::string_view field, ConstraintSpec spec, Generation* asked) {
+void SetConstraint(FieldReader& fields, ConstraintSpec spec, Generation* asked) {
   if (asked->constraint.has_value()) {
-    fields.Fail(field, absl::StrCat("another field, ", asked->constraint->field,
-                                    ", already says what the answer must be; send only one"));
+    fields.Fail(spec.field, absl::StrCat("another field, ", asked->constraint->field,
+                                         ", already says what the answer must be; send only one"));
     return;
   }
-  spec.field = std::string(field);
   asked->constraint = std::move(spec);
 }
 
-// A schema, which older clients send as a text.
-void SetSchema(FieldReader& fields, absl::string_view field, const JsonTree& value,
-               Generation* asked) {
-  if (!value.is_text()) {
-    Set(fields, field, {.kind = Kind::kJsonSchema, .schema = value}, asked);
-    return;
-  }
-  size_t num_values_left = kMaxJsonValues;
-  absl::StatusOr<JsonTree> schema = ParseJsonTree(value.text, &num_values_left);
-  if (!schema.ok()) {
-    fields.Fail(field, absl::StrCat("is not JSON: ", schema.status().message()));
-    return;
-  }
-  Set(fields, field, {.kind = Kind::kJsonSchema, .schema = *std::move(schema)}, asked);
+void SetConstraint(FieldReader& fields, absl::StatusOr<ConstraintSpec> spec, Generation* asked) {
+  fields.Keep(spec.status());
+  if (spec.ok()) SetConstraint(fields, *std::move(spec), asked);
 }
 
-void SetText(FieldReader& fields, absl::string_view field, const JsonTree& value, Kind kind,
+// A schema, which older clients send as a text.
+void SetSchema(FieldReader& fields, std::string field, const JsonTree& value, Generation* asked) {
+  if (value.is_text()) {
+    SetConstraint(fields, ConstraintOfSchemaText(std::move(field), value.text), asked);
+  } else {
+    SetConstraint(fields, ConstraintSpec{.schema = value, .field = std::move(field)}, asked);
+  }
+}
+
+void SetText(FieldReader& fields, std::string field, const JsonTree& value, Kind kind,
              Generation* asked) {
   if (!value.is_text()) {
     fields.Fail(field, "is not a text");
     return;
   }
-  Set(fields, field, {.kind = kind, .text = value.text}, asked);
+  SetConstraint(fields, ConstraintSpec{.kind = kind, .text = value.text, .field = std::move(field)},
+                asked);
 }
 
-void SetChoice(FieldReader& fields, absl::string_view field, const JsonTree& value,
-               Generation* asked) {
-  ConstraintSpec spec = {.kind = Kind::kChoice};
-  bool is_sound = value.is_list() && !value.items.empty();
+void SetChoice(FieldReader& fields, std::string field, const JsonTree& value, Generation* asked) {
+  std::vector<std::string> choices;
+  bool is_sound = value.is_list();
   for (const JsonTree& choice : value.items) {
     is_sound = is_sound && choice.is_text();
-    spec.choices.push_back(choice.text);
+    choices.push_back(choice.text);
   }
   if (!is_sound) {
-    fields.Fail(field, "is not a list of at least one text");
+    fields.Fail(field, "is not a list of texts");
     return;
   }
-  Set(fields, field, std::move(spec), asked);
+  SetConstraint(fields, ConstraintOfChoices(std::move(field), std::move(choices)), asked);
 }
 
-// Fields with one way to say it each, by the names of other servers.
-void FillByName(FieldReader& fields, const JsonTree& object, absl::string_view key,
-                absl::string_view field, Generation* asked) {
-  const JsonTree* const value = object.Find(key);
-  if (value == nullptr) return;
+// A field that says by its name what kind of constraint its value is.
+void SetByName(FieldReader& fields, absl::string_view key, std::string field, const JsonTree& value,
+               Generation* asked) {
   if (key == "json" || key == "guided_json" || key == "json_schema") {
-    SetSchema(fields, field, *value, asked);
+    SetSchema(fields, std::move(field), value, asked);
   } else if (key == "choice" || key == "guided_choice") {
-    SetChoice(fields, field, *value, asked);
+    SetChoice(fields, std::move(field), value, asked);
   } else if (key == "regex" || key == "guided_regex") {
-    SetText(fields, field, *value, Kind::kRegex, asked);
+    SetText(fields, std::move(field), value, Kind::kRegex, asked);
   } else {
-    SetText(fields, field, *value, Kind::kGrammar, asked);
+    SetText(fields, std::move(field), value, Kind::kGrammar, asked);
   }
 }
 
 // vLLM's structured_outputs.
 void FillStructuredOutputs(FieldReader& fields, Generation* asked) {
-  const JsonTree* const outputs = fields.Find("structured_outputs");
+  constexpr char kName[] = "structured_outputs";
+  const JsonTree* const outputs = fields.Find(kName);
   if (outputs == nullptr) return;
+  if (!outputs->is_object()) {
+    fields.Fail(kName, "is not an object");
+    return;
+  }
   FieldReader reader(*outputs, "structured_outputs.");
   for (const char* const key : {"json", "regex", "choice", "grammar"}) {
-    (void)reader.Find(key);
-    FillByName(fields, *outputs, key, absl::StrCat("structured_outputs.", key), asked);
+    const JsonTree* const value = reader.Find(key);
+    if (value != nullptr) SetByName(fields, key, absl::StrCat(kName, ".", key), *value, asked);
   }
   if (reader.Bool("json_object").value_or(false)) {
-    Set(fields, "structured_outputs.json_object",
-        {.kind = Kind::kJsonSchema, .schema = AnyObjectSchema()}, asked);
+    SetConstraint(fields, ConstraintOfObjects("structured_outputs.json_object"), asked);
   }
   const bool is_compact = reader.Bool("disable_any_whitespace").value_or(false);
   if (is_compact && asked->constraint.has_value()) asked->constraint->is_compact = true;
@@ -104,6 +97,26 @@ void FillStructuredOutputs(FieldReader& fields, Generation* asked) {
   reader.RefuseUnlessEmpty("structural_tag", "is not supported yet; leave it out");
   reader.RefuseUnlessEmpty("whitespace_pattern", "is not supported; leave it out");
   fields.Keep(reader.status());
+  if (!asked->constraint.has_value()) {
+    fields.Fail(kName, "has none of json, regex, choice, grammar and json_object");
+  }
+}
+
+// Of {"type": "json_schema"}: chats have the schema one level down, responses beside the type.
+void SetSchemaOfFormat(FieldReader& fields, const JsonTree& format, const std::string& name,
+                       Generation* asked) {
+  const JsonTree* const inner = format.Find("json_schema");
+  const JsonTree* const schema = (inner != nullptr ? *inner : format).Find("schema");
+  if (schema != nullptr) {
+    const std::string field = name + (inner != nullptr ? ".json_schema.schema" : ".schema");
+    SetConstraint(fields, ConstraintSpec{.schema = *schema, .field = field}, asked);
+  } else if (inner == nullptr) {
+    fields.Fail(name, "has no schema");
+  } else if (!inner->is_object()) {
+    fields.Fail(name + ".json_schema", "is not an object");
+  } else {
+    fields.Fail(name + ".json_schema.schema", "is missing");
+  }
 }
 
 }  // namespace
@@ -111,34 +124,35 @@ void FillStructuredOutputs(FieldReader& fields, Generation* asked) {
 void FillFormat(FieldReader& fields, const JsonTree& format, absl::string_view field,
                 Generation* asked) {
   const std::string name(field);
-  FieldReader reader(format, name + ".");
-  const std::string type = reader.Text("type").value_or("");
+  if (!format.is_object()) {
+    fields.Fail(name, "is not an object with a type");
+    return;
+  }
+  const JsonTree* const type_member = format.Find("type");
+  const std::string type = type_member != nullptr ? type_member->text : "";
+  const auto set_text = [&](const char* key, Kind kind) {
+    const JsonTree* const text = format.Find(key);
+    if (text == nullptr) {
+      fields.Fail(absl::StrCat(name, ".", key), "is missing");
+    } else {
+      SetText(fields, absl::StrCat(name, ".", key), *text, kind, asked);
+    }
+  };
   if (type == "text") return;
   if (type == "json_object") {
     // llama.cpp's clients put a schema beside it.
-    const JsonTree* const schema = reader.Find("schema");
-    Set(fields, field,
-        {.kind = Kind::kJsonSchema, .schema = schema != nullptr ? *schema : AnyObjectSchema()},
-        asked);
-  } else if (type == "json_schema") {
-    // Chats have the schema one level down, responses beside the type.
-    const JsonTree* const inner = reader.Find("json_schema");
-    const JsonTree& holder = inner != nullptr ? *inner : format;
-    const JsonTree* const schema = holder.Find("schema");
-    if (schema == nullptr) {
-      fields.Fail(field, inner != nullptr ? "json_schema has no schema" : "has no schema");
+    const JsonTree* const schema = format.Find("schema");
+    if (schema != nullptr) {
+      SetSchema(fields, name + ".schema", *schema, asked);
     } else {
-      Set(fields, inner != nullptr ? name + ".json_schema.schema" : name + ".schema",
-          {.kind = Kind::kJsonSchema, .schema = *schema}, asked);
+      SetConstraint(fields, ConstraintOfObjects(name), asked);
     }
+  } else if (type == "json_schema") {
+    SetSchemaOfFormat(fields, format, name, asked);
   } else if (type == "grammar") {
-    const JsonTree* const grammar = reader.Find("grammar");
-    if (grammar != nullptr) SetText(fields, name + ".grammar", *grammar, Kind::kGrammar, asked);
-    if (grammar == nullptr) fields.Fail(field, "has no grammar");
+    set_text("grammar", Kind::kGrammar);
   } else if (type == "regex") {
-    const JsonTree* const pattern = reader.Find("pattern");
-    if (pattern != nullptr) SetText(fields, name + ".pattern", *pattern, Kind::kRegex, asked);
-    if (pattern == nullptr) fields.Fail(field, "has no pattern");
+    set_text("pattern", Kind::kRegex);
   } else {
     fields.Fail(name + ".type", "is none of text, json_object, json_schema, grammar and regex");
   }
@@ -154,9 +168,7 @@ void FillConstraint(FieldReader& fields, Generation* asked) {
     const JsonTree* const value = fields.Find(key);
     // llama.cpp's and SGLang's clients send empty texts for what they do not use.
     if (value == nullptr || (value->is_text() && value->text.empty())) continue;
-    JsonTree holder = NewObject();
-    AddMember(&holder, key, *value);
-    FillByName(fields, holder, key, key, asked);
+    SetByName(fields, key, key, *value, asked);
   }
   fields.Text("guided_decoding_backend");  // there is one
 }

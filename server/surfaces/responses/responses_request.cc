@@ -54,6 +54,7 @@ const JsonTree* FormatOf(const FieldReader& fields) {
 }
 
 void RefuseAbsentOfResponses(FieldReader& fields) {
+  fields.RefuseName("response_format", "text.format");
   RefuseState(fields);
   fields.Refuse("max_tool_calls", "this server runs no tools of its own; leave it out");
   RefuseText(fields);

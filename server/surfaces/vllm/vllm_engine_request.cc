@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/request/asked_constraint.h"
 #include "server/request/field_error.h"
 #include "server/request/media_kinds.h"
 
@@ -32,6 +33,7 @@ constexpr FieldNames kVllmEngineNames = {
     .min_tokens = "sampling_params.min_tokens",
     .stop_strings = "sampling_params.stop",
     .stop_token_ids = "sampling_params.stop_token_ids",
+    .constraint = "sampling_params.constraint",
     .logprobs = "sampling_params.logprobs",
     .prompt_logprobs = "sampling_params.prompt_logprobs",
     .truncate_prompt_tokens = "sampling_params.truncate_prompt_tokens",
@@ -39,9 +41,9 @@ constexpr FieldNames kVllmEngineNames = {
 
 // Refuses what this server does not have.
 absl::Status CheckAbsent(const vllm::GenerateRequest& request) {
-  if (request.sampling_params().constraint_case() != vllm::SamplingParams::CONSTRAINT_NOT_SET) {
-    return InvalidField("sampling_params.constraint",
-                        "constrained decoding is not supported yet; send the request without it");
+  if (request.sampling_params().has_structural_tag()) {
+    return UnimplementedField("sampling_params.structural_tag",
+                              "is not supported yet; use json_schema, regex or grammar");
   }
   if (request.has_mm_inputs() || request.has_media_refs() || request.extra_mm_inputs_size() > 0) {
     return UnimplementedField("mm_inputs", WhyNoMedia("media"));
@@ -92,6 +94,44 @@ void FillStop(const vllm::SamplingParams& params, Generation* asked) {
   asked->include_stop_in_output = params.include_stop_str_in_output();
 }
 
+absl::Status FillConstraint(vllm::SamplingParams& params, Generation* asked) {
+  using Kind = ConstraintSpec::Kind;
+  // The router tells reasoning apart.
+  asked->has_reasoning = !params.grammar_from_first_token();
+  switch (params.constraint_case()) {
+    case vllm::SamplingParams::kJsonSchema: {
+      ASSIGN_OR_RETURN(asked->constraint,
+                       ConstraintOfSchemaText("sampling_params.json_schema", params.json_schema()));
+      break;
+    }
+    case vllm::SamplingParams::kRegex:
+      asked->constraint = {.kind = Kind::kRegex,
+                           .text = std::move(*params.mutable_regex()),
+                           .field = "sampling_params.regex"};
+      break;
+    case vllm::SamplingParams::kGrammar:
+      asked->constraint = {.kind = Kind::kGrammar,
+                           .text = std::move(*params.mutable_grammar()),
+                           .field = "sampling_params.grammar"};
+      break;
+    case vllm::SamplingParams::kChoice: {
+      const auto& choices = params.choice().choices();
+      ASSIGN_OR_RETURN(asked->constraint, ConstraintOfChoices("sampling_params.choice",
+                                                              {choices.begin(), choices.end()}));
+      break;
+    }
+    case vllm::SamplingParams::kJsonObject:
+      if (params.json_object()) {
+        asked->constraint = ConstraintOfObjects("sampling_params.json_object");
+      }
+      break;
+    case vllm::SamplingParams::kStructuralTag:
+    case vllm::SamplingParams::CONSTRAINT_NOT_SET:
+      break;
+  }
+  return absl::OkStatus();
+}
+
 void FillOutput(const vllm::SamplingParams& params, Generation* asked) {
   if (params.has_logprobs()) asked->logprobs = params.logprobs();
   if (params.has_prompt_logprobs()) asked->prompt_logprobs = params.prompt_logprobs();
@@ -118,13 +158,14 @@ absl::StatusOr<Generation> FromVllmEngine(vllm::GenerateRequest request) {
     case vllm::GenerateRequest::INPUT_NOT_SET:
       return InvalidField(kVllmEngineNames.prompt, "is missing; send tokenized or text");
   }
-  const vllm::SamplingParams& params = request.sampling_params();
+  vllm::SamplingParams& params = *request.mutable_sampling_params();
   if (params.has_truncate_prompt_tokens()) {
     asked.truncate_prompt_tokens = params.truncate_prompt_tokens();
   }
   RETURN_IF_ERROR(FillSampling(params, &asked));
   FillStop(params, &asked);
   FillOutput(params, &asked);
+  RETURN_IF_ERROR(FillConstraint(params, &asked));
   return asked;
 }
 

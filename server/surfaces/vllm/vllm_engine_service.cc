@@ -22,6 +22,7 @@
 #include "server/surfaces/vllm/tokenizer_archive.h"
 #include "server/surfaces/vllm/vllm_engine_request.h"
 #include "server/surfaces/vllm/vllm_engine_writer.h"
+#include "server/text/answer/model_answers.h"
 #include "vllm/grpc/engine/vllm_engine.pb.h"
 
 namespace quire {
@@ -107,6 +108,8 @@ vllm::GetServerInfoResponse DescribeServer(const ServingContext& context, const 
   response.set_block_size(model.block_size);
   response.set_model_dtype(model.dtype);
   response.set_max_num_seqs(static_cast<int32_t>(context.engine->model_info().max_num_seqs));
+  response.set_constrained_decoding_start(
+      context.answers->reasoning().is_none() ? "first_token" : "after_reasoning");
   return response;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/request/asked_constraint.h"
 #include "server/request/field_error.h"
 #include "server/request/media_kinds.h"
 #include "server/request/random_id.h"
@@ -30,6 +31,7 @@ constexpr FieldNames kVllmInferenceNames = {
     .min_tokens = "stopping.min_new_tokens",
     .stop_strings = "stopping.stop_strings",
     .stop_token_ids = "stopping.stop_token_ids",
+    .constraint = "decoding.structured_output",
     .logprobs = "response.output_candidates",
     .prompt_logprobs = "response.prompt_candidates",
     .cache_salt = "kv.cache_salt",
@@ -43,10 +45,9 @@ int32_t AtMostMaxInt(uint32_t value) {
 
 // Refuses what this server does not have.
 absl::Status CheckAbsent(const ::vllm::GenerateRequest& request) {
-  if (request.decoding().structured_output_case() !=
-      ::vllm::DecodingParameters::STRUCTURED_OUTPUT_NOT_SET) {
-    return InvalidField("decoding.structured_output",
-                        "constrained decoding is not supported yet; send the request without it");
+  if (request.decoding().has_structural_tag()) {
+    return UnimplementedField("decoding.structural_tag",
+                              "is not supported yet; use json, regex or grammar");
   }
   if (request.decoding().allowed_token_ids_size() > 0) {
     return UnimplementedField("decoding.allowed_token_ids",
@@ -97,6 +98,41 @@ void FillSampling(const ::vllm::GenerateRequest& request, const ModelFacts& mode
   asked->repetition_penalty =
       decoding.repetition_penalty() != 0 ? decoding.repetition_penalty() : 1.0f;
   asked->logit_bias.insert(decoding.logit_bias().begin(), decoding.logit_bias().end());
+}
+
+absl::Status FillConstraint(::vllm::DecodingParameters& decoding, Generation* asked) {
+  using Kind = ConstraintSpec::Kind;
+  using Decoding = ::vllm::DecodingParameters;
+  asked->has_reasoning = true;  // the client tells reasoning apart
+  switch (decoding.structured_output_case()) {
+    case Decoding::kJson: {
+      ASSIGN_OR_RETURN(asked->constraint, ConstraintOfSchemaText("decoding.json", decoding.json()));
+      break;
+    }
+    case Decoding::kRegex:
+      asked->constraint = {.kind = Kind::kRegex,
+                           .text = std::move(*decoding.mutable_regex()),
+                           .field = "decoding.regex"};
+      break;
+    case Decoding::kGrammar:
+      asked->constraint = {.kind = Kind::kGrammar,
+                           .text = std::move(*decoding.mutable_grammar()),
+                           .field = "decoding.grammar"};
+      break;
+    case Decoding::kChoice: {
+      const auto& choices = decoding.choice().choices();
+      ASSIGN_OR_RETURN(asked->constraint,
+                       ConstraintOfChoices("decoding.choice", {choices.begin(), choices.end()}));
+      break;
+    }
+    case Decoding::kJsonObject:
+      if (decoding.json_object()) asked->constraint = ConstraintOfObjects("decoding.json_object");
+      break;
+    case Decoding::kStructuralTag:
+    case Decoding::STRUCTURED_OUTPUT_NOT_SET:
+      break;
+  }
+  return absl::OkStatus();
 }
 
 void FillStop(const ::vllm::StoppingCriteria& from, Generation* asked) {
@@ -154,6 +190,7 @@ absl::StatusOr<Generation> FromVllmInference(::vllm::GenerateRequest request,
   }
   FillSampling(request, model, &asked);
   FillStop(request.stopping(), &asked);
+  RETURN_IF_ERROR(FillConstraint(*request.mutable_decoding(), &asked));
   RETURN_IF_ERROR(FillOutput(request.response(), &asked));
   return asked;
 }

@@ -71,6 +71,30 @@ MUTANTS = [
         ("  event.matched_token = matched_token;\n", "")),
     bug("waiting-paused-not-counted", LIFE, "stats count paused sequences with a row only",
         ("    stats.num_paused += std::count_if(", "    std::count_if(")),
+    # Constraints.
+    bug("constraint-inside-a-prompt", SCHEDULE, "a step that samples nothing has a constraint",
+        (".constraint = num_samples > 0 ? sequence->constraint.get() : nullptr",
+         ".constraint = sequence->constraint.get()")),
+    bug("constraint-begins-again", LIFE, "a preempted sequence forgets what its constraint has accepted",
+        ("  CHECK(sequence->table.empty());\n",
+         "  CHECK(sequence->table.empty());\n"
+         "  if (sequence->constraint != nullptr) sequence->constraint = sequence->request->constraint->New();\n")),
+    bug("constraint-gone-at-the-end", LIFE, "a step in flight may ask a constraint that is gone",
+        ("  CHECK(!sequence->finished);\n  sequence->finished = true;",
+         "  CHECK(!sequence->finished);\n  sequence->constraint.reset();\n  sequence->finished = true;")),
+    bug("constraint-told-of-dropped-tokens", COMMIT, "the tokens of a dropped result are accepted",
+        ("      DropSnapshots(own_snapshots);\n",
+         "      DropSnapshots(own_snapshots);\n"
+         "      for (const SampledToken& sample : result.sequences[i].samples) {\n"
+         "        if (sequence->constraint != nullptr) (void)sequence->constraint->Accept(sample.id);\n"
+         "      }\n")),
+    bug("constraint-error-ignored", COMMIT, "a token that was refused is reported, and others follow",
+        ("        return FinishWithError(sequence, std::move(status), /*is_broken=*/false);", "        (void)status;")),
+    bug("constraint-end-ignored", COMMIT, "a sequence goes on after its constraint's end",
+        ("    if (constraint != nullptr && constraint->is_at_end()) decision.reason = FinishReason::kStop;\n", "")),
+    bug("constraint-end-is-a-length", COMMIT, "a constraint that ends with the last token was cut off",
+        ("if (constraint != nullptr && constraint->is_at_end())",
+         "if (decision.reason == FinishReason::kNone && constraint != nullptr && constraint->is_at_end())")),
     # Commit.
     bug("published-before-computed", COMMIT, "blocks of the step in flight enter the prefix cache",
         ("blocks_.Publish(&sequence->table, sequence->tokens, sequence->num_computed,",

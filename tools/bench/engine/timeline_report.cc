@@ -29,7 +29,7 @@ std::vector<StepTiming> LongestRun(std::vector<StepTiming> steps, int64_t num_se
 }  // namespace
 
 const char* StageName(StepStage stage) {
-  constexpr const char* kNames[kNumStepStages] = {"schedule", "build",  "submit",
+  constexpr const char* kNames[kNumStepStages] = {"schedule", "build",  "submit", "sample",
                                                   "wait",     "commit", "deliver"};
   return kNames[static_cast<size_t>(stage)];
 }

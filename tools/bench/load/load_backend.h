@@ -54,6 +54,7 @@ struct BackendOptions {
   SamplingFlags sampling = {};     // all of it is sent
   HeaderList headers = {};         // further ones
   std::string extra_body = {};     // a JSON object whose members are added; OpenAI's only
+  std::string json_schema = {};    // what every answer must be, as JSON text; empty: anything
   std::string authorization = {};  // "Bearer ...", or empty
   bool keeps_answers = false;      // texts, token ids and logprobs are wanted
   bool wants_logprobs = false;     // of generated tokens

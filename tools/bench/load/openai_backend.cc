@@ -131,6 +131,11 @@ class OpenAiBackend final : public LoadBackend {
     AddLogprobs(&body);
     AddSampling(options_.sampling, &body);
     body["seed"] = seed & 0x7fffffff;
+    if (!options_.json_schema.empty()) {
+      body["response_format"] = {
+          {"type", "json_schema"},
+          {"json_schema", {{"name", "answer"}, {"schema", ParseJson<Json>(options_.json_schema)}}}};
+    }
     if (!options_.extra_body.empty()) body.update(ParseJson<Json>(options_.extra_body));
     ClientRequest request = {.path = options_.endpoint, .headers = Headers(), .body = body.dump()};
     if (request.path.empty()) {

@@ -137,6 +137,7 @@ class QuireBackend final : public LoadBackend {
     sampling.set_seed(seed);
     request.mutable_stop()->mutable_stop_strings()->Add(item.stop.begin(), item.stop.end());
     request.mutable_output()->set_return_token_ids(true);
+    if (!options_.json_schema.empty()) request.set_json_schema(options_.json_schema);
     if (options_.wants_logprobs) request.mutable_output()->set_logprobs(0);
     if (options_.wants_prompt_logprobs) request.mutable_output()->set_prompt_logprobs(0);
     return GrpcRequest(

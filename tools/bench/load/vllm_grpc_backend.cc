@@ -99,6 +99,7 @@ class VllmGrpcBackend final : public LoadBackend {
     sampling.mutable_stop()->Add(item.stop.begin(), item.stop.end());
     sampling.set_ignore_eos(flags.ignore_eos);
     sampling.set_seed(static_cast<int32_t>(seed & 0x7fffffff));
+    if (!options_.json_schema.empty()) sampling.set_json_schema(options_.json_schema);
     return GrpcRequest(
         options_.endpoint.empty() ? "/vllm.grpc.engine.VllmEngine/Generate" : options_.endpoint,
         request.SerializeAsString(), options_.authorization, options_.headers);

@@ -125,7 +125,9 @@ void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
                       " requests have: their prompts were not counted, and of answers the pieces "
                       "of text; --tokenizer FOLDER counts both"));
   }
-  if (report.num_stopped > 0 && flags.server.sampling.ignore_eos && !is_later) {
+  // An answer that a schema allows ends where the schema says.
+  if (report.num_stopped > 0 && flags.server.sampling.ignore_eos &&
+      flags.server.json_schema.empty() && !is_later) {
     Warn(absl::StrCat(report.num_stopped, " of ", report.num_completed,
                       " answers ended before they were as long as was asked for: the server does "
                       "not know ignore_eos; forbid its end token, as by --extra-body "

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/json/parse_json.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -58,6 +59,20 @@ absl::Status CheckHeaders(ServerFlags* flags) {
   if (key.empty()) key = ReadEnvironment("OPENAI_API_KEY");
   absl::StripAsciiWhitespace(&key);
   if (!key.empty()) flags->server.authorization = absl::StrCat("Bearer ", key);
+  return absl::OkStatus();
+}
+
+absl::Status ReadSchema(ServerFlags* flags) {
+  constexpr int64_t kMaxSchemaBytes = int64_t{16} << 20;
+  if (flags->json_schema_file.empty()) return absl::OkStatus();
+  absl::StatusOr<std::string> schema = ReadSmallFile(flags->json_schema_file, kMaxSchemaBytes);
+  if (!schema.ok()) {
+    return UsageError(absl::StrCat("--json-schema: ", schema.status().message()));
+  }
+  if (!IsJson(*schema)) {
+    return UsageError(absl::StrCat("--json-schema: ", flags->json_schema_file, " is not JSON"));
+  }
+  flags->server.json_schema = *std::move(schema);
   return absl::OkStatus();
 }
 
@@ -114,6 +129,8 @@ void AddServerFlags(CLI::App& command, ServerFlags* flags) {
            "KEY=VALUE to send with each request; may be repeated");
   add.Text("--extra-body", &flags->server.extra_body, "JSON",
            "JSON object whose members are added to each request of an openai backend");
+  add.Text("--json-schema", &flags->json_schema_file, "FILE",
+           "File with a JSON Schema that every answer must keep to (default: none)");
   add.Real("--ready-check-timeout-sec", &flags->ready_seconds, 0, 1e6,
            "Seconds to wait for a server that does not answer yet (default: 0)");
 }
@@ -133,6 +150,7 @@ absl::Status SplitPairs(const char* flag, const std::vector<std::string>& texts,
 absl::Status CheckServerFlags(ServerFlags* flags) {
   RETURN_IF_ERROR(CheckAddress(flags));
   RETURN_IF_ERROR(CheckHeaders(flags));
+  RETURN_IF_ERROR(ReadSchema(flags));
   if (!flags->served_model_name.empty()) flags->server.model = flags->served_model_name;
   if (!flags->server.extra_body.empty()) {
     if (!absl::StartsWith(flags->backend, "openai")) {
@@ -172,6 +190,9 @@ RunHeader TargetHeader(const std::string& command, const std::string& what,
                       .what = what,
                       .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
   header.lines.insert(header.lines.end(), model.lines.begin(), model.lines.end());
+  if (!flags.json_schema_file.empty()) {
+    header.lines.emplace_back("constraint", absl::StrCat("JSON Schema ", flags.json_schema_file));
+  }
   return header;
 }
 
@@ -182,6 +203,7 @@ nlohmann::ordered_json TargetJson(const std::string& command, const ServerFlags&
   json["target"] = flags.target;
   json["model_id"] = model.name;
   for (const auto& [label, text] : model.lines) json["served"][label] = text;
+  if (!flags.json_schema_file.empty()) json["json_schema"] = flags.json_schema_file;
   return json;
 }
 

@@ -26,7 +26,7 @@ struct ServerFlags {
   double ready_seconds = 0;  // time that a server may take until it answers
 
   // As they were written; CheckServerFlags reads them.
-  std::string base_url, host, served_model_name;
+  std::string base_url, host, served_model_name, json_schema_file;
   int64_t port = 0;
   std::vector<std::string> headers;
 };

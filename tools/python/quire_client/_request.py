@@ -29,7 +29,8 @@ def make_request(request: Request, prompt: Prompt, options: Mapping[str, Any]) -
         part.ids.extend(prompt)
     else:
         part.messages.extend(_message(type(part)().messages.add(), message) for message in prompt)
-    owners = [request] + [getattr(request, name) for name in ("sampling", "stop", "output", kind) if name in fields]
+    owners = [request] + [getattr(request, name) for name in ("sampling", "stop", "output", "choice", kind)
+                          if name in fields]
     allowed = {field.name: (owner, field) for owner in owners for field in owner.DESCRIPTOR.fields
                if field.name not in ("text", "ids")
                and (not field.message_type or field.message_type.GetOptions().map_entry)}
@@ -45,7 +46,7 @@ def make_request(request: Request, prompt: Prompt, options: Mapping[str, Any]) -
 def _set(owner: Any, field: Any, value: Any) -> None:
     if isinstance(value, str):
         value = [value] if hasattr(getattr(owner, field.name), "extend") else value  # one string where several may be
-    elif field.name.endswith("_json"):
+    elif field.name.endswith("_json") or field.name == "json_schema":
         value = json.dumps(value)
     try:
         owner.MergeFrom(type(owner)(**{field.name: value}))

@@ -18,7 +18,7 @@ TEST(ValueKeywordsTest, BooleanAndEmptySchemas) {
 TEST(ValueKeywordsTest, Types) {
   ExpectTexts(R"({"type": "null"})", {"null"}, {"true", "0", "\"null\"", "[]", "{}"});
   ExpectTexts(R"({"type": "boolean"})", {"true", "false"}, {"null", "0", "\"true\""});
-  ExpectTexts(R"({"type": "integer"})", {"0", "-0", "12", "-5", "123456789012345678901234567890"},
+  ExpectTexts(R"({"type": "integer"})", {"0", "12", "-5", "123456789012345678901234567890"},
               {"1.5", "1.0", "1e3", "\"1\"", "null", "+1", "01"});
   ExpectTexts(R"({"type": "number"})", {"0", "-12", "1.5", "1.0", "1e3", "1E-7", "-0.5e+10"},
               {".5", "1.", "1e", "0x1", "NaN", "-", "00"});
@@ -51,7 +51,7 @@ TEST(ValueKeywordsTest, Const) {
   ExpectTexts(R"({"const": null})", {"null"}, {"0", "false"});
   ExpectTexts(R"({"const": false})", {"false"}, {"true", "0", "null"});
   ExpectTexts(R"({"const": 5})", {"5"}, {"50", "-5", "5.5", "\"5\""});
-  ExpectTexts(R"({"const": 0})", {"0", "-0"}, {"00", "1"});
+  ExpectTexts(R"({"const": 0})", {"0"}, {"00", "1", "-0"});
   ExpectTexts(R"({"const": -1.25})", {"-1.25"}, {"1.25", "-1.2", "-1.26", "-1"});
   ExpectTexts(R"({"const": 1e3})", {"1000"}, {"1", "100", "10000"});
   ExpectTexts(R"({"const": 12345678901234567890123})", {"12345678901234567890123"},
