@@ -15,6 +15,8 @@ namespace {
 
 // Texts of this many scalars are written into the expression that has them, not called.
 constexpr size_t kMaxInlineScalars = 16;
+// Rules of which each must be fulfilled by a member: each set of them has texts of its own.
+constexpr size_t kMaxSome = 3;
 
 bool IsShort(const Shape& shape) {
   size_t num_texts = shape.numbers.size();
@@ -202,15 +204,19 @@ ExprId ValueRules::NameOf(ExprId names, const ObjectCell& cell) {
   return store_.Rule(entry->second);
 }
 
-// A member without a name in the cell, and if `some` is given, one that fulfils it. For each set of
-// rules: the names that are in just these, with values of all of them.
-ExprId ValueRules::OtherMember(const ObjectCell& cell, const ObjectCell::NameRule* some) {
+// A member without a name in the cell that fulfils all of `fulfilled`. For each set of rules: the
+// names that are in just these, with values of all of them.
+ExprId ValueRules::OtherMember(const ObjectCell& cell,
+                               const std::vector<ObjectCell::NameRule>& fulfilled) {
   struct Region {
     ExprId names;
     FormulaId value;
   };
   std::vector<Region> regions = {{ExprStore::kAnything, kAnyValue}};
-  if (some != nullptr) regions = {{some->names, some->value}};
+  for (const ObjectCell::NameRule& rule : fulfilled) {
+    Region& region = regions[0];
+    region = {store_.And(region.names, rule.names), shapes_.Both(region.value, rule.value)};
+  }
   for (const ObjectCell::NameRule& rule : cell.rules) {
     std::vector<Region> split;
     for (const Region& region : regions) {
@@ -239,6 +245,36 @@ ExprId ValueRules::OtherMember(const ObjectCell& cell, const ObjectCell::NameRul
   return store_.Or(members);
 }
 
+// Members without a name in the cell of which, for each rule in `some`, one fulfils it: by the set
+// of rules that are still to be fulfilled, the next member that fulfils some of these.
+ExprId ValueRules::OtherMembersThatFulfil(const ObjectCell& cell, ExprId other) {
+  if (cell.some.size() > kMaxSome) {
+    Fail(absl::UnimplementedError(
+        absl::StrCat("more than ", kMaxSome, " patternProperties of which each must be broken")));
+    return ExprStore::kNothing;
+  }
+  const size_t num_sets = size_t{1} << cell.some.size();
+  std::vector<ExprId> member(num_sets), members(num_sets);
+  for (size_t set = 1; set < num_sets; ++set) {
+    std::vector<ObjectCell::NameRule> fulfilled;
+    for (size_t i = 0; i < cell.some.size(); ++i) {
+      if ((set >> i) & 1) fulfilled.push_back(cell.some[i]);
+    }
+    member[set] = OtherMember(cell, fulfilled);
+  }
+  const ExprId before = store_.Star(store_.Concat(other, comma_));
+  const ExprId after = store_.Star(store_.Concat(comma_, other));
+  for (size_t set = 1; set < num_sets; ++set) {
+    std::vector<ExprId> next;
+    for (size_t part = set; part > 0; part = (part - 1) & set) {
+      const ExprId rest = part == set ? after : store_.Concat(comma_, members[set ^ part]);
+      next.push_back(store_.Concat(member[part], rest));
+    }
+    members[set] = store_.Concat(before, store_.Or(next));
+  }
+  return members[num_sets - 1];
+}
+
 ExprId ValueRules::ObjectOf(const ObjectCell& cell) {
   MemberChain chain(&grammar_, comma_, cell.min, cell.max);
   for (const ObjectCell::Member& member : cell.members) {
@@ -247,12 +283,8 @@ ExprId ValueRules::ObjectOf(const ObjectCell& cell) {
     const ExprId text = value == ExprStore::kNothing ? value : store_.Concat({name, colon_, value});
     if (!chain.Add(text, member.is_required)) return ExprStore::kNothing;
   }
-  if (cell.some.size() > 1) {
-    Fail(absl::UnimplementedError(
-        "several patternProperties of which each must be broken by some member"));
-  }
-  const ExprId other = OtherMember(cell, nullptr);
-  const ExprId some = cell.some.empty() ? ExprStore::kEmpty : OtherMember(cell, &cell.some[0]);
+  const ExprId other = OtherMember(cell, {});
+  const ExprId some = cell.some.empty() ? ExprStore::kEmpty : OtherMembersThatFulfil(cell, other);
   bool may_be_empty = false;
   const ExprId members = chain.Finish(other, some, &may_be_empty);
   if (!chain.status().ok()) Fail(chain.status());
