@@ -1,6 +1,7 @@
 #include "server/grammar/schema/value_rules.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,10 @@ namespace {
 constexpr size_t kMaxInlineScalars = 16;
 // Rules of which each must be fulfilled by a member: each set of them has texts of its own.
 constexpr size_t kMaxSome = 3;
+// Formulas that items must be of, how many items of one, and rules that count them.
+constexpr size_t kMaxContains = 3;
+constexpr uint32_t kMaxContained = 20;
+constexpr size_t kMaxContainStates = 100, kMaxContainRules = 3'000;
 
 bool IsShort(const Shape& shape) {
   size_t num_texts = shape.numbers.size();
@@ -151,44 +156,73 @@ ExprId ValueRules::ItemsOf(const ArrayCell& cell) {
   return items;
 }
 
-// With items of which some must be of a formula: row by row from the last item back, by the number
-// of items and of those that are of it, as far as the numbers matter. Several readings of one text
+// With items of which some must be of formulas: row by row, by the number of items and, for each
+// formula, of the items that are of it, as far as the numbers matter. Several readings of one text
 // do no harm.
 ExprId ValueRules::ContainingItems(const ArrayCell& cell) {
-  const ArrayCell::Contains& contains = cell.contains[0];
-  const uint32_t num_items = cell.max == kUnbounded ? cell.min : cell.max;
-  const uint32_t num_has = contains.max == kUnbounded ? contains.min : contains.max + 1;
-  if (cell.contains.size() > 1 || !cell.prefix.empty() || cell.is_unique || num_items > 100 ||
-      num_has > 20) {
+  const uint32_t num_items = cell.max == kUnbounded
+                                 ? std::max(cell.min, static_cast<uint32_t>(cell.prefix.size()))
+                                 : cell.max;
+  // A state has a count for each formula.
+  std::vector<std::vector<uint32_t>> states = {{}};
+  for (const ArrayCell::Contains& contains : cell.contains) {
+    const uint32_t most = contains.max == kUnbounded ? contains.min : contains.max + 1;
+    std::vector<std::vector<uint32_t>> longer;
+    for (uint32_t count = 0; count <= std::min(most, kMaxContained + 1); ++count) {
+      for (const std::vector<uint32_t>& state : states) {
+        longer.push_back(state);
+        longer.back().push_back(count);
+      }
+    }
+    states = std::move(longer);
+    if (most > kMaxContained || states.size() > kMaxContainStates) states.clear();
+  }
+  if (states.empty() || cell.contains.size() > kMaxContains || cell.is_unique ||
+      (size_t{num_items} + 1) * states.size() > kMaxContainRules) {
     Fail(absl::UnimplementedError(
-        "contains beside prefixItems, uniqueItems, another contains or large numbers"));
+        absl::StrCat("contains beside uniqueItems, with large numbers, or more than ", kMaxContains,
+                     " of them; oneOf and not of arrays ask for it, too")));
     return ExprStore::kNothing;
   }
-  const ExprId has = ValueOf(shapes_.Both(cell.rest, contains.value));
-  const ExprId other =
-      ValueOf(contains.max == kUnbounded ? cell.rest
-                                         : shapes_.Both(cell.rest, shapes_.Not(contains.value)));
-  // A rule for each pair of numbers: they may call themselves.
-  std::vector<std::vector<RuleId>> after(num_items + 1, std::vector<RuleId>(num_has + 1));
-  for (std::vector<RuleId>& row : after) {
-    for (RuleId& rule : row) rule = grammar_.AddRule();
+  // A rule for each number of items and state: they may call themselves.
+  std::vector<std::map<std::vector<uint32_t>, RuleId>> after(num_items + 1);
+  for (auto& row : after) {
+    for (const std::vector<uint32_t>& state : states) row[state] = grammar_.AddRule();
   }
-  const auto next = [&](uint32_t items, uint32_t of_it, bool is_first) {
-    const ExprId sign = is_first ? ExprStore::kEmpty : comma_;
+  const auto next = [&](uint32_t items, const std::vector<uint32_t>& state, bool is_first) {
     if (cell.max != kUnbounded && items == cell.max) return ExprStore::kNothing;
-    const uint32_t more = std::min(items + 1, num_items);
-    const ExprId with =
-        store_.Concat({sign, has, store_.Rule(after[more][std::min(of_it + 1, num_has)])});
-    return store_.Or(with, store_.Concat({sign, other, store_.Rule(after[more][of_it])}));
+    std::vector<ExprId> texts;
+    for (size_t set = 0; set < size_t{1} << cell.contains.size(); ++set) {
+      FormulaId value = cell.item(items);
+      std::vector<uint32_t> counts = state;
+      for (size_t i = 0; i < counts.size(); ++i) {
+        const ArrayCell::Contains& contains = cell.contains[i];
+        const uint32_t most = contains.max == kUnbounded ? contains.min : contains.max + 1;
+        const bool is_of_it = ((set >> i) & 1) != 0;
+        if (is_of_it) {
+          value = shapes_.Both(value, contains.value);
+          counts[i] = std::min(counts[i] + 1, most);
+        } else if (contains.max != kUnbounded) {
+          value = shapes_.Both(value, shapes_.Not(contains.value));
+        }
+      }
+      const uint32_t more = std::min(items + 1, num_items);
+      texts.push_back(store_.Concat({is_first ? ExprStore::kEmpty : comma_, ValueOf(value),
+                                     store_.Rule(after[more][counts])}));
+    }
+    return store_.Or(texts);
   };
   for (uint32_t items = 0; items <= num_items; ++items) {
-    for (uint32_t of_it = 0; of_it <= num_has; ++of_it) {
-      const bool may_end = items >= cell.min && of_it >= contains.min && of_it <= contains.max;
+    for (const std::vector<uint32_t>& state : states) {
+      bool may_end = items >= cell.min;
+      for (size_t i = 0; i < state.size(); ++i) {
+        may_end = may_end && state[i] >= cell.contains[i].min && state[i] <= cell.contains[i].max;
+      }
       const ExprId end = may_end ? ExprStore::kEmpty : ExprStore::kNothing;
-      grammar_.rules[after[items][of_it]] = store_.Or(end, next(items, of_it, false));
+      grammar_.rules[after[items][state]] = store_.Or(end, next(items, state, false));
     }
   }
-  return next(0, 0, true);
+  return next(0, std::vector<uint32_t>(cell.contains.size()), true);
 }
 
 // A name between quotes: in `names`, and none of the members that the cell names.
