@@ -31,6 +31,7 @@ cli::ProgramText Text() {
                      {"quire-bench report sweep.json --html sweep.html", "a page of it"},
                      {"quire-bench throughput --model FOLDER", "the engine alone, no server"},
                      {"quire-bench latency --shape qwen3-0.6b", "no model files: random weights"},
+                     {"quire-bench constraints --schemas FILE --tokenizer FOLDER", "JSON schemas"},
                      {"quire-bench COMMAND --help", "a command's flags"}}}},
       .see_also = "quire-server(1), quire(1)"};
 }
