@@ -21,6 +21,7 @@ Automaton::Automaton(std::unique_ptr<Grammar> grammar, const AutomatonLimits& li
     if (classes[byte] == byte_of_class.size()) byte_of_class.push_back(static_cast<uint8_t>(byte));
   }
   num_classes_ = static_cast<uint32_t>(byte_of_class.size());
+  grammar_->store.LimitWork(limits.max_start_work);
   liveness_ =
       std::make_unique<Liveness>(grammar_.get(), std::move(byte_of_class), limits.max_search);
   CHECK(StateOf(ExprStore::kNothing).is_dead());
@@ -41,7 +42,7 @@ Automaton::~Automaton() {
 absl::Status Automaton::status() const {
   if (ok()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      "the constraint is too complex: it needs more memory than allowed");
+      "the constraint is too complex: it needs more memory or time than allowed");
 }
 
 void Automaton::Account() const {
@@ -126,6 +127,7 @@ State Automaton::Make(State state, uint8_t byte) const {
   if (const uint32_t value = slot.load(std::memory_order_relaxed); value != kUnknown)
     return State::FromValue(value);
   if (!ok()) return State();
+  grammar_->store.LimitWork(limits_.max_step_work);
   const State next = StateOf(Derivative(&grammar_->store, InfoOf(state.index()).expr, byte));
   Account();
   slot.store(next.value(), std::memory_order_release);
@@ -174,6 +176,7 @@ Automaton::RelaxedState Automaton::Relaxed(State state) const {
   absl::MutexLock lock(&mutex_);
   const auto [entry, is_new] = relaxed_.try_emplace(state.index(), RelaxedState{state, kUnbounded});
   if (is_new && ok()) {
+    grammar_->store.LimitWork(limits_.max_step_work);
     const ExprId expr = InfoOf(state.index()).expr;
     quire::Relaxed relaxed = Relax(&grammar_->store, expr);
     if (relaxed.expr == expr) relaxed = WithoutCounter(expr);

@@ -64,6 +64,9 @@ struct AutomatonCall {
 struct AutomatonLimits {
   size_t max_bytes = size_t{64} << 20;  // of expressions and states
   int64_t max_search = 20'000;          // see Liveness
+  // Work (ExprStore) of the beginning, and of each new transition.
+  uint64_t max_start_work = 10'000'000;
+  uint64_t max_step_work = 500'000;
 };
 
 class Automaton {

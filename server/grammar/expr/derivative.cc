@@ -64,6 +64,8 @@ const ExprId* Differentiator::FindKnown(ExprId id) const {
 }
 
 ExprId Differentiator::Of(ExprId id) {
+  store_->CountWork(1);
+  if (store_->overflowed()) return ExprStore::kNothing;
   if (++num_visits_ <= kNumPlainVisits) return OfTerm(id);
   if (const ExprId* const known = FindKnown(id)) return *known;
   const ExprId result = OfTerm(id);

@@ -137,11 +137,6 @@ absl::Span<const ExprId> ExprStore::operands(ExprId id) const {
   return absl::MakeConstSpan(operand_pool_).subspan(nodes_[id].a, nodes_[id].b);
 }
 
-void ExprStore::TakeSteps(size_t num_steps) {
-  num_steps_ += num_steps;
-  if (num_steps_ > kMaxSteps) overflowed_ = true;
-}
-
 // x{1,2} x{3,4} is x{4,6}: without this, x? x? x? ... has derivatives as long as itself. kNothing
 // if the two are not repeats of the same thing.
 ExprId ExprStore::MergedRepeat(ExprId first, ExprId second) {
@@ -163,7 +158,6 @@ ExprId ExprStore::MergedRepeat(ExprId first, ExprId second) {
 }
 
 ExprId ExprStore::Concat(ExprId first, ExprId second) {
-  TakeSteps(1);
   if (first == kNothing || second == kNothing) return kNothing;
   if (first == kEmpty) return second;
   if (second == kEmpty) return first;
@@ -197,7 +191,6 @@ ExprId ExprStore::Concat(std::initializer_list<ExprId> parts) {
 // Into `flat`: the operands, with the operands of nested ones, sorted, each once.
 bool ExprStore::Flatten(ExprKind kind, absl::Span<const ExprId> operands,
                         std::vector<ExprId>* flat) {
-  TakeSteps(operands.size());
   const ExprId neutral = kind == ExprKind::kOr ? kNothing : kAnything;
   const ExprId absorbing = kind == ExprKind::kOr ? kAnything : kNothing;
   for (const ExprId id : operands) {
@@ -210,6 +203,7 @@ bool ExprStore::Flatten(ExprKind kind, absl::Span<const ExprId> operands,
     const absl::Span<const ExprId> nested = this->operands(id);
     flat->insert(flat->end(), nested.begin(), nested.end());
   }
+  CountWork(flat->size());
   std::sort(flat->begin(), flat->end());
   flat->erase(std::unique(flat->begin(), flat->end()), flat->end());
   return true;

@@ -62,11 +62,8 @@ class ExprStore {
   static constexpr ExprId kNothing = 0;
   static constexpr ExprId kEmpty = 1;
   static constexpr ExprId kAnything = 2;  // all byte strings: Not(kNothing)
-
-  // Operands that all alternations, intersections and concatenations together may be made of, new
-  // or not: some seconds. Alternations of concatenations with many parts that can be left out have
-  // quadratic derivatives.
-  static constexpr uint64_t kMaxSteps = 100'000'000;
+  // See CountWork: a second at most.
+  static constexpr uint64_t kMaxWork = 30'000'000;
 
   // At most `max_bytes` of memory, about.
   explicit ExprStore(size_t max_bytes = size_t{64} << 20);
@@ -121,6 +118,15 @@ class ExprStore {
   size_t num_bytes() const;
   bool overflowed() const { return overflowed_; }
 
+  // Work: terms looked at and operands sorted, each some 10 to 50 ns. Beyond the limit, the store
+  // has overflowed; at first it is kMaxWork.
+  void CountWork(size_t work) {
+    work_ += work;
+    if (work_ > max_work_) overflowed_ = true;
+  }
+  uint64_t work() const { return work_; }
+  void LimitWork(uint64_t more) { max_work_ = work_ + more; }
+
   // The classes of bytes that no expression of the store tells apart, nor a derivative of one:
   // a class for each byte. At most 256.
   std::vector<uint8_t> ByteClasses() const;
@@ -140,7 +146,6 @@ class ExprStore {
   ExprId AddList(ExprKind kind, std::vector<ExprId> operands);
   bool IsSame(const Node& a, const Node& b) const;
   void Grow();
-  void TakeSteps(size_t num_steps);
   ExprId MergedRepeat(ExprId first, ExprId second);
   void MergeRepeats(std::vector<ExprId>* operands);
   bool Flatten(ExprKind kind, absl::Span<const ExprId> operands, std::vector<ExprId>* flat);
@@ -148,7 +153,7 @@ class ExprStore {
   const size_t max_bytes_;
   bool overflowed_ = false;
   ExprId counted_character_ = kNothing;
-  uint64_t num_steps_ = 0;
+  uint64_t work_ = 0, max_work_ = kMaxWork;
   std::vector<Node> nodes_;
   std::vector<ExprId> table_;  // open addressing by hash; 0 = free (kNothing is never looked up)
   std::vector<ByteSet> byte_sets_;

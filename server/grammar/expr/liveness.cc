@@ -8,6 +8,12 @@
 
 namespace quire {
 
+namespace {
+
+constexpr size_t kMaxDerivatives = 100'000;
+
+}  // namespace
+
 Liveness::Liveness(Grammar* grammar, std::vector<uint8_t> byte_of_class, int64_t max_search)
     : grammar_(grammar), byte_of_class_(std::move(byte_of_class)), searches_left_(max_search) {
   FindRules();
@@ -162,6 +168,22 @@ Liveness::Known& Liveness::known(ExprId id) {
   return known_[id];
 }
 
+ExprId Liveness::DerivativeOf(ExprId id, uint8_t byte) {
+  ExprStore& store = grammar_->store;
+  if (store.kind(id) != ExprKind::kAnd) return Derivative(&store, id, byte);
+  std::vector<ExprId> operands(store.operands(id).begin(), store.operands(id).end());
+  for (ExprId& operand : operands) {
+    const uint64_t key = (uint64_t{operand} << 8) | byte;
+    if (const auto known = derivatives_.find(key); known != derivatives_.end()) {
+      operand = known->second;
+      continue;
+    }
+    operand = Derivative(&store, operand, byte);
+    if (derivatives_.size() < kMaxDerivatives) derivatives_[key] = operand;
+  }
+  return store.And(operands);
+}
+
 // Breadth first, through the derivatives, to the nearest expression with the empty string.
 bool Liveness::Search(ExprId id) {
   if (known(id) != Known::kNo) return known(id) == Known::kLive;
@@ -173,6 +195,7 @@ bool Liveness::Search(ExprId id) {
   std::vector<Visit> visits = {{id, 0}};
   std::vector<bool> seen(store.size());
   seen[id] = true;
+  derivatives_.clear();
   const auto conclude = [&](size_t last) {
     for (size_t at = last;; at = visits[at].parent) {
       known(visits[at].id) = Known::kLive;
@@ -185,7 +208,7 @@ bool Liveness::Search(ExprId id) {
       return false;
     }
     for (const uint8_t byte : byte_of_class_) {
-      const ExprId next = Derivative(&store, visits[at].id, byte);
+      const ExprId next = DerivativeOf(visits[at].id, byte);
       if (next == ExprStore::kNothing) continue;
       if (next >= seen.size()) seen.resize(store.size() + 1);
       if (seen[next] || known(next) == Known::kDead) continue;

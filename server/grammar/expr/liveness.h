@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "server/grammar/expr/grammar.h"
 
 namespace quire {
@@ -35,11 +36,14 @@ class Liveness {
   bool HasString(ExprId id);
   bool HasStringOfAny(ExprId id);
   bool Search(ExprId id);
+  ExprId DerivativeOf(ExprId id, uint8_t byte);
   Known& known(ExprId id);
 
   Grammar* const grammar_;
   const std::vector<uint8_t> byte_of_class_;
   int64_t searches_left_;
+  // By operand of an intersection and byte, during a search: products have few different operands.
+  absl::flat_hash_map<uint64_t, ExprId> derivatives_;
   std::vector<Known> known_;  // by id; of terms without rules
   std::vector<bool> is_live_rule_;
   std::vector<bool> is_nullable_rule_;

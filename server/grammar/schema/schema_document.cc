@@ -1,6 +1,7 @@
 #include "server/grammar/schema/schema_document.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -47,6 +48,20 @@ std::string PercentDecoded(absl::string_view text) {
     }
   }
   return result;
+}
+
+std::string PointerStep(absl::string_view key) {
+  return absl::StrCat("/", absl::StrReplaceAll(key, {{"~", "~0"}, {"/", "~1"}}));
+}
+
+// The pointer that leads from `from` to `value`, which is inside it; none if it is not.
+std::optional<std::string> PointerTo(const JsonTree& value, const JsonTree& from) {
+  if (&value == &from) return "";
+  for (size_t i = 0; i < from.items.size(); ++i) {
+    const std::optional<std::string> rest = PointerTo(value, from.items[i]);
+    if (rest) return PointerStep(from.is_object() ? from.keys[i] : absl::StrCat(i)) + *rest;
+  }
+  return std::nullopt;
 }
 
 int DraftOf(const JsonTree& root) {
@@ -167,12 +182,7 @@ absl::StatusOr<const JsonTree*> SchemaDocument::Resolve(const JsonTree& from,
 }
 
 std::string SchemaDocument::PathOf(const JsonTree& schema) const {
-  std::string path;
-  for (auto at = places_.find(&schema); at != places_.end() && at->second.parent != nullptr;
-       at = places_.find(at->second.parent)) {
-    path = absl::StrCat("/", absl::StrReplaceAll(at->second.key, {{"~", "~0"}, {"/", "~1"}}), path);
-  }
-  return "#" + path;
+  return "#" + PointerTo(schema, *root_).value_or("");
 }
 
 }  // namespace quire

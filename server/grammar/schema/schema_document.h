@@ -19,7 +19,7 @@ const JsonTree* MemberOf(const JsonTree& object, absl::string_view key);
 
 class SchemaDocument {
  public:
-  // INVALID_ARGUMENT if an identifier is no text, or two are the same.
+  // The first of several schemas with the same identifier counts.
   static absl::StatusOr<SchemaDocument> Create(const JsonTree& root);
 
   // 3 to 7, as $schema says; 8 for the later ones, and without a $schema.
@@ -31,7 +31,7 @@ class SchemaDocument {
   // UNIMPLEMENTED if it leads nowhere, or out of the document.
   absl::StatusOr<const JsonTree*> Resolve(const JsonTree& from, const std::string& reference) const;
 
-  // Where a schema stands in the document, such as #/properties/a; for errors.
+  // Where a schema, or any other value, stands in the document, such as #/properties/a; for errors.
   std::string PathOf(const JsonTree& schema) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "server/grammar/schema/schema_shapes.h"
 
@@ -268,16 +269,20 @@ Shape SchemaShapes::Dependencies(const JsonTree& schema, const std::string& key,
     Shape present = AnyShape();
     if (needed.is_list() || needed.is_text()) {
       ObjectCell cell;
-      const std::vector<JsonTree> one = {needed};
-      for (const JsonTree& name : needed.is_list() ? needed.items : one)
-        cell.members.push_back({name.text, kAnyValue, true});
+      absl::flat_hash_set<absl::string_view> names;
+      const auto add = [&](const JsonTree& name) {
+        if (!name.is_text()) Invalid(needed, "", "must be a list of names");
+        if (names.insert(name.text).second) cell.members.push_back({name.text, kAnyValue, true});
+      };
+      if (needed.is_text()) add(needed);
+      for (const JsonTree& name : needed.items) add(name);
       cell.min = static_cast<uint32_t>(cell.members.size());
       present.objects = {std::move(cell)};
     } else {
       present = ShapeOfSub(needed);
     }
     const Shape has_it = {.objects = {{.members = {{value.keys[i], kAnyValue, true}}, .min = 1}}};
-    for (ObjectCell& cell : algebra_.Intersect(present, has_it).objects)
+    for (ObjectCell& cell : algebra_.Intersect(has_it, present).objects)
       absent.objects.push_back(std::move(cell));
     shape = algebra_.Intersect(shape, absent);
   }

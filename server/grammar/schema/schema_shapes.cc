@@ -35,8 +35,21 @@ void SchemaShapes::Fail(const JsonTree& schema, absl::string_view key, const abs
                          absl::StrCat(path, key.empty() ? "" : "/", key, ": ", status.message()));
 }
 
+void SchemaShapes::FailAt(FormulaId formula, const absl::Status& status) {
+  if (!status_.ok()) return;
+  status_ = absl::Status(status.code(), absl::StrCat(PlaceOf(formula), ": ", status.message()));
+}
+
 void SchemaShapes::Invalid(const JsonTree& schema, absl::string_view key, absl::string_view must) {
   Fail(schema, key, absl::InvalidArgumentError(must));
+}
+
+std::string SchemaShapes::PlaceOf(FormulaId formula) const {
+  for (const Literal& literal : literals_[formula]) {
+    if (literal.tree != nullptr) return document_.PathOf(*literal.tree);
+    if (literal.formula != formula) return PlaceOf(literal.formula);
+  }
+  return "#";
 }
 
 FormulaId SchemaShapes::Intern(std::vector<Literal> literals) {
@@ -46,6 +59,7 @@ FormulaId SchemaShapes::Intern(std::vector<Literal> literals) {
     literals_.push_back(std::move(literals));
     shapes_.push_back(nullptr);
     is_open_.push_back(false);
+    is_unknown_.push_back(false);
   }
   return entry->second;
 }
@@ -100,8 +114,11 @@ FormulaId SchemaShapes::Both(FormulaId a, FormulaId b) {
     if (!IsList(list) || is_open_[list] || is_open_[other] || depth_ > kMaxEmptinessDepth ||
         !status_.ok())
       continue;
-    const Shape all = ShapeOf(list);
-    const Shape left = algebra_.Intersect(all, Shape(ShapeOf(other)));
+    const Shape* const list_shape = TryShapeOf(list);
+    const Shape* const other_shape = list_shape != nullptr ? TryShapeOf(other) : nullptr;
+    if (other_shape == nullptr) break;
+    const Shape all = *list_shape;
+    const Shape left = algebra_.Intersect(all, Shape(*other_shape));
     if (left == all) return list;
     if (left == Shape()) return kNoValue;
     break;
@@ -135,8 +152,20 @@ bool SchemaShapes::IsSurelyEmpty(FormulaId formula) {
   // A schema by itself is hardly ever empty, and looking costs as much as the schema is large.
   if (literals_[formula].size() < 2 && shapes_[formula] == nullptr) return false;
   if (is_open_[formula] || depth_ > kMaxEmptinessDepth || !status_.ok()) return false;
+  const Shape* const shape = TryShapeOf(formula);
+  return shape != nullptr && !shape->has_null && !shape->has_true && !shape->has_false &&
+         shape->num_cells() == 0;
+}
+
+const Shape* SchemaShapes::TryShapeOf(FormulaId formula) {
+  if (shapes_[formula] == nullptr && is_unknown_[formula]) return nullptr;
+  const bool was_trying = std::exchange(is_trying_, true);
+  const bool had_met_open = std::exchange(met_open_, false);
   const Shape& shape = ShapeOf(formula);
-  return !shape.has_null && !shape.has_true && !shape.has_false && shape.num_cells() == 0;
+  is_trying_ = was_trying;
+  if (!std::exchange(met_open_, had_met_open)) return &shape;
+  is_unknown_[formula] = true;
+  return nullptr;
 }
 
 const Shape& SchemaShapes::ShapeOf(FormulaId formula) {
@@ -144,12 +173,15 @@ const Shape& SchemaShapes::ShapeOf(FormulaId formula) {
   if (shapes_[formula] != nullptr) return *shapes_[formula];
   if (!status_.ok()) return *none;
   const std::vector<Literal> literals = literals_[formula];
+  if (is_trying_ && (is_open_[formula] || depth_ > kMaxShapeDepth)) {
+    met_open_ = true;
+    return *none;
+  }
   if (is_open_[formula] || depth_ > kMaxShapeDepth) {
     const absl::Status status = absl::InvalidArgumentError(
         is_open_[formula] ? "the schema contains itself, with no member or item in between"
                           : "too deep");
-    const JsonTree* const tree = literals.empty() ? nullptr : literals[0].tree;
-    tree != nullptr ? Fail(*tree, "", status) : (void)(status_ = status);
+    FailAt(formula, status);
     return *none;
   }
   is_open_[formula] = true;
@@ -158,13 +190,11 @@ const Shape& SchemaShapes::ShapeOf(FormulaId formula) {
   for (size_t i = 0; i < literals.size() && status_.ok(); ++i) {
     Shape one = ShapeOfLiteral(literals[i]);
     shape = i == 0 ? std::move(one) : algebra_.Intersect(shape, one);
-    if (!algebra_.status().ok() && status_.ok()) {
-      literals[i].tree != nullptr ? Fail(*literals[i].tree, "", algebra_.status())
-                                  : (void)(status_ = algebra_.status());
-    }
+    if (!algebra_.status().ok()) FailAt(formula, algebra_.status());
   }
   --depth_;
   is_open_[formula] = false;
+  if (met_open_) return *none;
   shapes_[formula] = std::make_unique<Shape>(std::move(shape));
   return *shapes_[formula];
 }
@@ -217,10 +247,11 @@ Shape SchemaShapes::ShapeOfConstant(const JsonTree& value) {
     case JsonTree::Kind::kObject: {
       ObjectCell cell = {.rules = {{ExprStore::kAnything, kNoValue}}};
       for (size_t i = 0; i < value.items.size(); ++i) {
+        if (MemberOf(value, value.keys[i]) != &value.items[i]) continue;  // the last one counts
         cell.members.push_back(
             {value.keys[i], Intern({{LiteralKind::kConstant, &value.items[i], 0}}), true});
       }
-      cell.min = static_cast<uint32_t>(value.items.size());
+      cell.min = static_cast<uint32_t>(cell.members.size());
       shape.objects = {std::move(cell)};
       break;
     }

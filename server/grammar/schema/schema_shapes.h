@@ -40,6 +40,8 @@ class SchemaShapes : public Formulas {
   bool Implies(FormulaId a, FormulaId b) override;
 
   ShapeAlgebra& algebra() { return algebra_; }
+  // The place of the formula's first schema, for errors.
+  std::string PlaceOf(FormulaId formula) const;
 
   // The first error: where it is in the schema, and what to change. INVALID_ARGUMENT for what is no
   // schema, UNIMPLEMENTED for what is not enforced, RESOURCE_EXHAUSTED beyond the limits.
@@ -56,6 +58,9 @@ class SchemaShapes : public Formulas {
   };
 
   FormulaId Intern(std::vector<Literal> literals);
+  // The formula's shape if it does not need one that is being made: null for recursive schemas,
+  // whose members' shapes are only looked at to see whether they are empty.
+  const Shape* TryShapeOf(FormulaId formula);
   bool IsList(FormulaId formula) const;
   Shape ShapeOfLiteral(const Literal& literal);
   Shape ShapeOfSchema(const JsonTree& schema);
@@ -85,6 +90,7 @@ class SchemaShapes : public Formulas {
                    bool whole);
 
   void Fail(const JsonTree& schema, absl::string_view key, const absl::Status& status);
+  void FailAt(FormulaId formula, const absl::Status& status);
   void Invalid(const JsonTree& schema, absl::string_view key, absl::string_view must);
 
   ExprStore& store_;
@@ -97,6 +103,9 @@ class SchemaShapes : public Formulas {
   std::vector<std::vector<Literal>> literals_;  // by formula
   std::vector<std::unique_ptr<Shape>> shapes_;  // by formula; null: not yet known
   std::vector<bool> is_open_;                   // by formula: its shape is being made
+  std::vector<bool> is_unknown_;                // by formula: TryShapeOf has failed
+  bool is_trying_ = false;                      // TryShapeOf, and it
+  bool met_open_ = false;                       // needs what is being made
   int depth_ = 0;
   absl::Status status_;
 };

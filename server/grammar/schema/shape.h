@@ -68,6 +68,15 @@ struct ObjectCell {
   std::vector<NameRule> some = {};  // for each, some member that no Member names fulfils it
   uint32_t min = 0, max = kUnbounded;
 
+  // A bit of 64 for each name, as far as ShapeAlgebra has set them: shows at once that a cell does
+  // not have all objects of another. No part of the value.
+  struct Bits {
+    uint64_t named = 0, required = 0, absent = 0;
+
+    friend bool operator==(const Bits&, const Bits&) { return true; }
+  };
+  Bits bits = {};
+
   friend bool operator==(const ObjectCell&, const ObjectCell&) = default;
 };
 

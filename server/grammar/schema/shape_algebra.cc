@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "server/grammar/expr/derivative.h"
 #include "server/grammar/schema/json_spelling.h"
@@ -23,6 +24,10 @@ std::optional<NumberBound> Tighter(const std::optional<NumberBound>& a,
 
 // Pairs of cells that are intersected for one schema.
 constexpr size_t kMaxPairs = 200'000;
+// Cells and members that are compared with others, some ns each.
+constexpr size_t kMaxCompared = 50'000'000;
+// Derivatives that are kept: lists of texts are filtered by the same contents again and again.
+constexpr size_t kMaxKeptDerivatives = 100'000;
 
 // Whether it is any character, or characters that JSON writes as one byte each.
 bool IsOneCharacter(const ExprStore& store, ExprId id, ExprId any_character) {
@@ -41,7 +46,7 @@ void AddNew(std::vector<T>* list, const std::vector<T>& more) {
 }  // namespace
 
 void ShapeAlgebra::Check(size_t num_cells) {
-  if (num_cells > max_cells_ || num_pairs_ > kMaxPairs) {
+  if (num_cells > max_cells_ || num_pairs_ > kMaxPairs || num_compared_ > kMaxCompared) {
     Fail(absl::ResourceExhaustedError(
         "too many combinations of anyOf, oneOf, allOf and not; use fewer alternatives"));
   }
@@ -163,8 +168,17 @@ void ShapeAlgebra::Intersect(const ArrayCell& a, const ArrayCell& b,
 
 bool ShapeAlgebra::Has(ExprId content, std::string_view spelled) {
   if (content == ExprStore::kAnything) return true;
-  for (const char byte : spelled)
-    content = Derivative(&store_, content, static_cast<uint8_t>(byte));
+  if (store_.kind(content) == ExprKind::kLiteral) return store_.literal(content) == spelled;
+  for (const char c : spelled) {
+    const uint8_t byte = static_cast<uint8_t>(c);
+    const uint64_t key = (uint64_t{content} << 8) | byte;
+    if (const auto known = derivatives_.find(key); known != derivatives_.end()) {
+      content = known->second;
+      continue;
+    }
+    content = Derivative(&store_, content, byte);
+    if (derivatives_.size() < kMaxKeptDerivatives) derivatives_[key] = content;
+  }
   return store_.is_nullable(content);
 }
 
@@ -268,8 +282,14 @@ bool ShapeAlgebra::Contains(const ObjectCell& cell, const ObjectCell& other) {
   for (const ObjectCell::NameRule& rule : cell.some) {
     if (!has(other.some, rule)) return false;
   }
+  size_t at = 0;  // both mostly have their members in the same order
   for (const ObjectCell::Member& member : cell.members) {
-    const ObjectCell::Member* const same = MemberOfCell(other, member.name);
+    const ObjectCell::Member* same = nullptr;
+    for (size_t i = 0; i < other.members.size() && same == nullptr; ++i) {
+      ++num_compared_;
+      if (other.members[at].name == member.name) same = &other.members[at];
+      at = at + 1 < other.members.size() ? at + 1 : 0;
+    }
     if (same == nullptr || (member.is_required && !same->is_required) ||
         !formulas_.Implies(same->value, member.value)) {
       return false;
@@ -281,11 +301,28 @@ bool ShapeAlgebra::Contains(const ObjectCell& cell, const ObjectCell& other) {
       [&](const ObjectCell::Member& member) { return MemberOfCell(cell, member.name) != nullptr; });
 }
 
+// False if it is seen at once that the cell does not have all objects of the other. What the cell
+// asks of a name, the other must ask, too.
+bool ShapeAlgebra::MayContain(const ObjectCell& cell, const ObjectCell& other) {
+  ++num_compared_;
+  if (((cell.bits.named & ~other.bits.named) | (cell.bits.required & ~other.bits.required) |
+       (cell.bits.absent & ~other.bits.absent)) != 0)
+    return false;
+  return Contains(cell, other);
+}
+
 void ShapeAlgebra::AddUncontained(ObjectCell cell, std::vector<ObjectCell>* cells) {
-  for (const ObjectCell& other : *cells) {
-    if (Contains(other, cell)) return;
+  cell.bits = {};
+  for (const ObjectCell::Member& member : cell.members) {
+    const uint64_t bit = uint64_t{1} << (absl::HashOf(member.name) % 64);
+    cell.bits.named |= bit;
+    if (member.is_required) cell.bits.required |= bit;
+    if (member.value == kNoValue) cell.bits.absent |= bit;
   }
-  std::erase_if(*cells, [&](const ObjectCell& other) { return Contains(cell, other); });
+  for (const ObjectCell& other : *cells) {
+    if (MayContain(other, cell)) return;
+  }
+  std::erase_if(*cells, [&](const ObjectCell& other) { return MayContain(cell, other); });
   cells->push_back(std::move(cell));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "server/grammar/expr/expr_store.h"
 #include "server/grammar/schema/shape.h"
@@ -55,6 +56,7 @@ class ShapeAlgebra {
   void Intersect(const ArrayCell& a, const ArrayCell& b, std::vector<ArrayCell>* cells);
   void Intersect(const ObjectCell& a, const ObjectCell& b, std::vector<ObjectCell>* cells);
   bool Contains(const ObjectCell& cell, const ObjectCell& other);
+  bool MayContain(const ObjectCell& cell, const ObjectCell& other);
   void AddUncontained(ObjectCell cell, std::vector<ObjectCell>* cells);
   static const ObjectCell::Member* MemberOfCell(const ObjectCell& cell, const std::string& name);
   bool MergeMembers(const ObjectCell& a, const ObjectCell& b, ObjectCell* both);
@@ -71,6 +73,8 @@ class ShapeAlgebra {
   Formulas& formulas_;
   const size_t max_cells_;
   size_t num_pairs_ = 0;
+  size_t num_compared_ = 0;
+  absl::flat_hash_map<uint64_t, ExprId> derivatives_;  // by content and byte: see Has
   absl::Status status_;
 };
 

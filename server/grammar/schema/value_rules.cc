@@ -15,7 +15,6 @@ namespace {
 
 // Texts of this many scalars are written into the expression that has them, not called.
 constexpr size_t kMaxInlineScalars = 16;
-constexpr uint32_t kMaxUniqueItems = 5;
 
 bool IsShort(const Shape& shape) {
   size_t num_texts = shape.numbers.size();
@@ -57,6 +56,10 @@ absl::Status ValueRules::Finish() {
     const FormulaId formula = waiting_.back();
     waiting_.pop_back();
     const ExprId texts = TextsOf(shapes_.ShapeOf(formula));
+    if (!status_.ok()) {
+      return absl::Status(status_.code(),
+                          absl::StrCat(shapes_.PlaceOf(formula), ": ", status_.message()));
+    }
     grammar_.rules[rules_[formula]] = texts;
   }
   if (!shapes_.status().ok()) return shapes_.status();
@@ -243,6 +246,10 @@ ExprId ValueRules::ObjectOf(const ObjectCell& cell) {
     const ExprId name = Quoted(&store_, store_.Literal(JsonSpelling(member.name)));
     const ExprId text = value == ExprStore::kNothing ? value : store_.Concat({name, colon_, value});
     if (!chain.Add(text, member.is_required)) return ExprStore::kNothing;
+  }
+  if (cell.some.size() > 1) {
+    Fail(absl::UnimplementedError(
+        "several patternProperties of which each must be broken by some member"));
   }
   const ExprId other = OtherMember(cell, nullptr);
   const ExprId some = cell.some.empty() ? ExprStore::kEmpty : OtherMember(cell, &cell.some[0]);
