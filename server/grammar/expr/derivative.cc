@@ -168,14 +168,20 @@ Beginning BeginningOf(const ExprStore& store, ExprId id) {
     all.has_byte = all.has_byte || one.has_byte;
     all.has_call = all.has_call || one.has_call;
   };
+  const auto is_known = [&all, &store](ExprId rest) {
+    return all.has_byte && (all.has_call || !store.has_rules(rest));
+  };
   // The parts of a concatenation that can be left out, in a loop: there may be thousands.
   for (; store.kind(id) == ExprKind::kConcat; id = store.second(id)) {
     add(store.first(id));
-    if (!store.is_nullable(store.first(id))) return all;
+    if (!store.is_nullable(store.first(id)) || is_known(store.second(id))) return all;
   }
   switch (store.kind(id)) {
     case ExprKind::kOr:
-      for (const ExprId operand : store.operands(id)) add(operand);
+      for (const ExprId operand : store.operands(id)) {
+        if (is_known(id)) break;
+        add(operand);
+      }
       break;
     case ExprKind::kRepeat:
       add(store.first(id));
