@@ -49,7 +49,7 @@ class Person(pydantic.BaseModel):
     best: typing.Optional[Pet]
 
 
-# What the strict schemas of clients do not say is in these.
+# Bounds that the strict schemas of clients seldom have.
 class Bounded(pydantic.BaseModel):
     code: str = pydantic.Field(pattern="^[A-Z]{2}-[0-9]{3}$")
     share: float = pydantic.Field(ge=0, le=1)

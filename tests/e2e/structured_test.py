@@ -48,6 +48,8 @@ REFUSED = (
     ({"guided_json": "{x"}, "guided_json", "is not JSON"),
     ({"guided_json": 5}, "guided_json", "#: a schema must be"),
     ({"guided_regex": "[.*"}, "guided_regex", "lacks its ]"),
+    ({"guided_grammar": "root ::= ("}, "guided_grammar", "line 1, column"),
+    ({"response_format": {"type": "grammar", "grammar": "start: other"}}, "response_format.grammar", "other"),
     ({"guided_choice": []}, "guided_choice", "has no choice"),
     ({"guided_whitespace_pattern": "\\s"}, "guided_whitespace_pattern", "is not supported"),
     ({"structural_tag": {}}, "structural_tag", "is not supported"),
@@ -141,6 +143,18 @@ class SchemaTest(StructuredTestCase):
         self.assertRegex(compact, r'^\{"name":".*","age":-?\d+\}$')
         text = self.ask(max_tokens=20).choices[0].message.content
         self.assertEqual(self.ask(max_tokens=20, response_format={"type": "text"}).choices[0].message.content, text)
+
+    def test_grammars(self):
+        gbnf = 'root ::= "[" item ("," item){0,3} "]"\nitem ::= [a-c]{2}'
+        lark = 'start: "yes" | "no" NUMBER\nNUMBER: /[0-9]{3}/'
+        pairs = r"^\[[abc]{2}(,[abc]{2}){0,3}\]$"
+        for body, pattern in (({"guided_grammar": gbnf}, pairs), ({"grammar": gbnf}, pairs),
+                              ({"ebnf": lark}, "^(yes|no[0-9]{3})$"),
+                              ({"structured_outputs": {"grammar": lark}}, "^(yes|no[0-9]{3})$"),
+                              ({"response_format": {"type": "grammar", "grammar": lark}}, "^(yes|no[0-9]{3})$")):
+            self.assertRegex(self.content(extra_body=body, max_tokens=1000), pattern)
+        inline = 'start: "answer: " %json {"type": "boolean"}'
+        self.assertRegex(self.content(extra_body={"guided_grammar": inline}), "^answer: (true|false)$")
 
     def test_members_come_in_the_order_of_the_schema(self):
         schema = {"type": "object", "properties": {name: {"type": "boolean"} for name in "zaq"},
@@ -237,7 +251,8 @@ class SchemaTest(StructuredTestCase):
         for field, value, fragment in (("json_schema", "{x", "json_schema: is not JSON"),
                                        ("json_schema", "5", "json_schema: #: a schema must be an object"),
                                        ("json_schema", json.dumps(LOOKUP), "json_schema: #/properties/a/pattern"),
-                                       ("regex", "(", "regex: at byte"), ("choice", pb.TextChoices(), "choice: has no choice")):
+                                       ("regex", "(", "regex: at byte"), ("grammar", "root ::= (", "grammar: line 1"),
+                                       ("choice", pb.TextChoices(), "choice: has no choice")):
             request = chat_request("x")
             if field == "choice":
                 request.choice.CopyFrom(value)
@@ -262,6 +277,9 @@ class SchemaTest(StructuredTestCase):
             chat = quire("chat", "--json-schema", path, "--quiet", stdin="Who is that?\nAnd who else?\n").stdout
             self.assertEqual(len(re.findall(r'"name"', chat)), 2, chat)
             self.assertIn("contradict", quire("generate", "x", "--json-schema", path, "--regex", "a", code=64).stderr)
+            with open(f"{folder}/answer.gbnf", "w", encoding="utf-8") as file:
+                file.write('root ::= "green" | "red"')
+            self.assertIn(quire("generate", "Once", "--grammar", f"{folder}/answer.gbnf").stdout, ("green\n", "red\n"))
         self.assertRegex(quire("generate", "Once", "--regex", "[ab]{3}").stdout, "^[ab]{3}$")
         self.assertIn(quire("generate", "Once", "--choice", "red", "--choice", "green blue").stdout, ("red\n", "green blue\n"))
         self.assertIn("cannot be read", quire("generate", "x", "--json-schema", "/nope.json", code=64).stderr)

@@ -160,12 +160,13 @@ void ConstraintCompiler::Keep(std::string key,
     entries_.erase(known->second);
     by_key_.erase(known);
   }
-  entries_.push_front({key, std::move(source)});
-  by_key_[std::move(key)] = entries_.begin();
+  entries_.push_front({std::move(key), std::move(source)});
+  by_key_[entries_.front().key] = entries_.begin();
   size_t num_bytes = 0, num_kept = 0;
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     num_bytes += entry->source->num_bytes() + entry->key.size();
-    if (++num_kept == 1 || (num_bytes <= kMaxKeptBytes && num_kept <= kMaxKept)) {
+    ++num_kept;
+    if (num_kept == 1 || (num_bytes <= kMaxKeptBytes && num_kept <= kMaxKept)) {
       ++entry;
       continue;
     }

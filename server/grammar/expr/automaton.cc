@@ -134,7 +134,7 @@ State Automaton::Make(State state, uint8_t byte) const {
   return next;
 }
 
-// Of a text that a pattern limits, and a count of characters as well: the pattern only. While more
+// For a text that a pattern and a count of characters limit: the pattern by itself. While more
 // characters are left than the pattern ever needs to come to an end, the count changes nothing.
 quire::Relaxed Automaton::WithoutCounter(ExprId expr) const {
   constexpr size_t kMaxPatternStates = 64;

@@ -311,8 +311,8 @@ bool ShapeAlgebra::Contains(const ObjectCell& cell, const ObjectCell& other) {
       [&](const ObjectCell::Member& member) { return MemberOfCell(cell, member.name) != nullptr; });
 }
 
-// False if it is seen at once that the cell does not have all objects of the other. What the cell
-// asks of a name, the other must ask, too.
+// False if it is seen at once that the cell does not have all objects of the other. The other
+// must ask of a name all that the cell asks of it.
 bool ShapeAlgebra::MayContain(const ObjectCell& cell, const ObjectCell& other) {
   ++num_compared_;
   if (((cell.bits.named & ~other.bits.named) | (cell.bits.required & ~other.bits.required) |
