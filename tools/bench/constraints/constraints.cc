@@ -120,7 +120,7 @@ Walked Walk(const Vocabulary& vocabulary, const std::shared_ptr<const Automaton>
   return walked;
 }
 
-// What of one schema becomes a line of --json.
+// The results of one schema, of which a line of --json is made.
 struct SchemaResult {
   absl::Status status;
   std::vector<double> compile_us;           // by repeat
@@ -188,7 +188,7 @@ SchemaResult Measure(const SampledSchema& schema, const Vocabulary& vocabulary, 
 // A reason without what differs from schema to schema.
 std::string ReasonOf(const absl::Status& status) {
   std::string reason(status.message());
-  if (reason.starts_with("#"))
+  if (reason.starts_with('#'))
     reason = reason.substr(std::min(reason.size(), reason.find(": ") + 2));
   const size_t quote = reason.find('"'), last = reason.rfind('"');
   if (quote != std::string::npos && last > quote)
