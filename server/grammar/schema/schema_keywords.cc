@@ -211,6 +211,7 @@ Shape SchemaShapes::Combined(const JsonTree& schema, const std::string& key,
     return {};
   }
   std::vector<Shape> shapes;
+  shapes.reserve(value.items.size());
   for (const JsonTree& item : value.items) shapes.push_back(ShapeOfSub(item));
   if (!status_.ok()) return {};
   if (key == "oneOf") return OneOf(std::move(shapes));

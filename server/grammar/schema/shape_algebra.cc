@@ -129,6 +129,7 @@ void ShapeAlgebra::Intersect(const StringCell& a, const StringCell& b,
 ExprId ShapeAlgebra::ContentOf(const StringCell& cell) {
   if (!cell.texts.empty()) {
     std::vector<ExprId> texts;
+    texts.reserve(cell.texts.size());
     for (const std::string& text : cell.texts) texts.push_back(store_.Literal(text));
     return store_.Or(texts);
   }
