@@ -14,6 +14,7 @@ namespace quire::bench {
 
 using Command = std::function<int()>;
 
+Command AddConstraints(CLI::App& app);
 Command AddMakeCheckpoint(CLI::App& app);
 Command AddQuality(CLI::App& app);
 Command AddSweep(CLI::App& app);

@@ -1,6 +1,6 @@
 // quire-bench: measures a running server (serve, sweep) and its answers (quality), and compares
 // what was measured (compare, report). It measures the engine by itself (throughput, latency,
-// timeline), its operations (kernels) and a start (startup).
+// timeline), its operations (kernels), JSON schemas (constraints) and a start (startup).
 
 #include <cstdio>
 #include <string>
@@ -31,6 +31,7 @@ cli::ProgramText Text() {
                      {"quire-bench report sweep.json --html sweep.html", "a page of it"},
                      {"quire-bench throughput --model FOLDER", "the engine alone, no server"},
                      {"quire-bench latency --shape qwen3-0.6b", "no model files: random weights"},
+                     {"quire-bench constraints --schemas FILE --tokenizer FOLDER", "JSON schemas"},
                      {"quire-bench COMMAND --help", "a command's flags"}}}},
       .see_also = "quire-server(1), quire(1)"};
 }
@@ -38,17 +39,12 @@ cli::ProgramText Text() {
 int Run(int argc, char** argv) {
   CLI::App app;
   const std::vector<std::pair<const char*, Command>> commands = {
-      {"serve", AddServe(app)},
-      {"quality", AddQuality(app)},
-      {"sweep", AddSweep(app)},
-      {"compare", AddCompare(app)},
-      {"report", AddReport(app)},
-      {"throughput", AddThroughput(app)},
-      {"latency", AddLatency(app)},
-      {"timeline", AddTimeline(app)},
-      {"kernels", AddKernels(app)},
-      {"startup", AddStartup(app)},
-      {"make-checkpoint", AddMakeCheckpoint(app)},
+      {"serve", AddServe(app)},     {"quality", AddQuality(app)},
+      {"sweep", AddSweep(app)},     {"compare", AddCompare(app)},
+      {"report", AddReport(app)},   {"throughput", AddThroughput(app)},
+      {"latency", AddLatency(app)}, {"timeline", AddTimeline(app)},
+      {"kernels", AddKernels(app)}, {"constraints", AddConstraints(app)},
+      {"startup", AddStartup(app)}, {"make-checkpoint", AddMakeCheckpoint(app)},
   };
   cli::DescribeProgram(app, Text());
   const auto done = cli::ParseCommandLine(app, std::vector<std::string>(argv + 1, argv + argc));

@@ -38,23 +38,6 @@ std::vector<std::string> BytesOfTokens(const Tokenizer& tokenizer,
   return tokens;
 }
 
-// With the token sets that most schemas need.
-std::shared_ptr<const ConstraintVocabulary> MakeVocabulary(const Tokenizer& tokenizer,
-                                                           const std::vector<TokenId>& ends) {
-  auto vocabulary = std::make_shared<const ConstraintVocabulary>(BytesOfTokens(tokenizer, ends),
-                                                                 ends, kMaxTokenSetBytes);
-  auto grammar = std::make_unique<Grammar>();
-  const RuleId root = grammar->AddRule();
-  const absl::StatusOr<RuleId> any = AddJsonSchema(grammar.get(), BoolTree(true), {});
-  if (!any.ok()) return vocabulary;
-  grammar->rules[root] = grammar->store.Rule(*any);
-  const Automaton automaton(std::move(grammar), AutomatonLimits());
-  for (const State state : automaton.landmarks()) {
-    (void)vocabulary->token_sets.Get(automaton, state, vocabulary->trie);
-  }
-  return vocabulary;
-}
-
 // The schemas that a grammar has inline.
 GrammarTextHooks HooksOf(const ConstraintSpec& spec) {
   GrammarTextHooks hooks;
@@ -109,11 +92,45 @@ ExprId ReasoningOf(const ConstraintSpec& spec, ExprStore* store) {
 
 }  // namespace
 
+std::shared_ptr<const ConstraintVocabulary> MakeConstraintVocabulary(
+    const Tokenizer& tokenizer, const std::vector<TokenId>& ends) {
+  auto vocabulary = std::make_shared<const ConstraintVocabulary>(BytesOfTokens(tokenizer, ends),
+                                                                 ends, kMaxTokenSetBytes);
+  auto grammar = std::make_unique<Grammar>();
+  const RuleId root = grammar->AddRule();
+  const absl::StatusOr<RuleId> any = AddJsonSchema(grammar.get(), BoolTree(true), {});
+  if (!any.ok()) return vocabulary;
+  grammar->rules[root] = grammar->store.Rule(*any);
+  const Automaton automaton(std::move(grammar), AutomatonLimits());
+  for (const State state : automaton.landmarks()) {
+    (void)vocabulary->token_sets.Get(automaton, state, vocabulary->trie);
+  }
+  return vocabulary;
+}
+
+absl::StatusOr<std::shared_ptr<const Automaton>> CompileConstraint(const ConstraintSpec& spec) {
+  auto grammar = std::make_unique<Grammar>();
+  const RuleId root = grammar->AddRule();
+  ASSIGN_OR_RETURN(ExprId expr, ExprOf(spec, grammar.get()));
+  if (!spec.reasoning_close.empty()) {
+    expr = grammar->store.Concat(ReasoningOf(spec, &grammar->store), expr);
+  }
+  grammar->rules[root] = expr;
+  if (grammar->store.overflowed())
+    return absl::ResourceExhaustedError("the constraint is too large");
+  auto automaton = std::make_shared<const Automaton>(std::move(grammar), AutomatonLimits());
+  RETURN_IF_ERROR(automaton->status());
+  if (automaton->StartOf(root).is_dead()) {
+    return absl::InvalidArgumentError("no answer can be valid: its parts contradict each other");
+  }
+  return automaton;
+}
+
 ConstraintCompiler::ConstraintCompiler(std::shared_ptr<const Tokenizer> tokenizer,
                                        std::vector<TokenId> end_tokens)
     : vocabulary_(std::async(std::launch::async,
                              [tokenizer = std::move(tokenizer), ends = std::move(end_tokens)] {
-                               return MakeVocabulary(*tokenizer, ends);
+                               return MakeConstraintVocabulary(*tokenizer, ends);
                              })) {}
 
 std::shared_ptr<const TokenConstraintSource> ConstraintCompiler::Find(const ConstraintSpec& spec) {
@@ -129,20 +146,7 @@ absl::StatusOr<std::shared_ptr<const TokenConstraintSource>> ConstraintCompiler:
     const ConstraintSpec& spec) {
   if (std::shared_ptr<const TokenConstraintSource> known = Find(spec); known != nullptr)
     return known;
-  auto grammar = std::make_unique<Grammar>();
-  const RuleId root = grammar->AddRule();
-  ASSIGN_OR_RETURN(ExprId expr, ExprOf(spec, grammar.get()));
-  if (!spec.reasoning_close.empty()) {
-    expr = grammar->store.Concat(ReasoningOf(spec, &grammar->store), expr);
-  }
-  grammar->rules[root] = expr;
-  if (grammar->store.overflowed())
-    return absl::ResourceExhaustedError("the constraint is too large");
-  auto automaton = std::make_shared<const Automaton>(std::move(grammar), AutomatonLimits());
-  RETURN_IF_ERROR(automaton->status());
-  if (automaton->StartOf(root).is_dead()) {
-    return absl::InvalidArgumentError("no answer can be valid: its parts contradict each other");
-  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton, CompileConstraint(spec));
   auto source =
       std::make_shared<const GrammarConstraintSource>(vocabulary_.get(), std::move(automaton));
   Keep(KeyOf(spec), source);

@@ -21,6 +21,13 @@
 
 namespace quire {
 
+// The vocabulary that all constraints of a model share, with the token sets that most schemas need.
+std::shared_ptr<const ConstraintVocabulary> MakeConstraintVocabulary(
+    const Tokenizer& tokenizer, const std::vector<TokenId>& ends);
+
+// What a ConstraintCompiler makes of a spec and keeps; errors as there.
+absl::StatusOr<std::shared_ptr<const Automaton>> CompileConstraint(const ConstraintSpec& spec);
+
 class ConstraintCompiler {
  public:
   // `end_tokens` end an answer of the model. The vocabulary is sorted on a thread of its own, which

@@ -23,12 +23,8 @@ bool MemberChain::Add(ExprId text, bool is_required) {
 
 ExprId MemberChain::Others(uint32_t count) const {
   if (count >= max_) return ExprStore::kNothing;
+  if (some_ != ExprStore::kEmpty) return some_;  // counts beside it are refused in Finish
   const ExprId next = store_.Concat(comma_, other_);
-  if (some_ !=
-      ExprStore::kEmpty) {  // one of them, somewhere; counts beside it are refused in Finish
-    const ExprId any = store_.Star(next);
-    return store_.Or(store_.Concat(some_, any), store_.Concat({other_, any, comma_, some_, any}));
-  }
   const uint32_t left = max_ == kUnbounded ? kUnbounded : max_ - count - 1;
   const uint32_t needed = min_ > count + 1 ? min_ - count - 1 : 0;
   return store_.Concat(other_, store_.Repeat(next, needed, left));

@@ -19,8 +19,8 @@ class MemberChain {
   // The next member; kNothing if there can be none. False if it must be there nevertheless.
   bool Add(ExprId text, bool is_required);
 
-  // All of them, then further ones: any number of `other`, of which one is `some`, unless that is
-  // kEmpty. At least one member: *may_be_empty says whether there may be none as well.
+  // All of them, then further ones: any number of `other`, or, unless it is kEmpty, `some`, which
+  // has at least one. At least one member: *may_be_empty says whether there may be none as well.
   ExprId Finish(ExprId other, ExprId some, bool* may_be_empty);
 
   // RESOURCE_EXHAUSTED if there are too many to be counted.

@@ -155,7 +155,17 @@ void ShapeAlgebra::Intersect(const ArrayCell& a, const ArrayCell& b,
   both.min = std::max(a.min, b.min);
   both.max = std::min(a.max, b.max);
   both.contains = a.contains;
-  AddNew(&both.contains, b.contains);
+  for (const ArrayCell::Contains& contains : b.contains) {
+    const auto same = std::find_if(both.contains.begin(), both.contains.end(),
+                                   [&](const auto& c) { return c.value == contains.value; });
+    if (same == both.contains.end()) {
+      both.contains.push_back(contains);
+      continue;
+    }
+    same->min = std::max(same->min, contains.min);
+    same->max = std::min(same->max, contains.max);
+    if (same->min > same->max) return;
+  }
   both.is_unique = a.is_unique || b.is_unique;
   for (size_t i = 0; i <= both.prefix.size(); ++i) {
     if (!formulas_.IsSurelyEmpty(both.item(i))) continue;
@@ -394,10 +404,13 @@ std::vector<ArrayCell> ShapeAlgebra::Complement(const ArrayCell& cell) {
     result.push_back({.contains = {{formulas_.Not(cell.rest)}}});
   }
   for (const ArrayCell::Contains& contains : cell.contains) {
-    if (contains.max != kUnbounded || contains.min != 1) {
-      Fail(absl::UnimplementedError("the complement of minContains and maxContains"));
+    if (contains.min == 1) {
+      result.push_back({.rest = formulas_.Not(contains.value)});
+    } else if (contains.min > 1) {
+      result.push_back({.contains = {{contains.value, 0, contains.min - 1}}});
     }
-    result.push_back({.rest = formulas_.Not(contains.value)});
+    if (contains.max != kUnbounded)
+      result.push_back({.contains = {{contains.value, contains.max + 1, kUnbounded}}});
   }
   if (cell.is_unique) Fail(absl::UnimplementedError("the complement of uniqueItems"));
   return result;

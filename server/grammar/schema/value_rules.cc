@@ -1,6 +1,7 @@
 #include "server/grammar/schema/value_rules.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,12 @@ namespace {
 
 // Texts of this many scalars are written into the expression that has them, not called.
 constexpr size_t kMaxInlineScalars = 16;
+// Rules of which each must be fulfilled by a member: each set of them has texts of its own.
+constexpr size_t kMaxSome = 3;
+// Formulas that items must be of, how many items of one, and rules that count them.
+constexpr size_t kMaxContains = 3;
+constexpr uint32_t kMaxContained = 20;
+constexpr size_t kMaxContainStates = 100, kMaxContainRules = 3'000;
 
 bool IsShort(const Shape& shape) {
   size_t num_texts = shape.numbers.size();
@@ -149,44 +156,73 @@ ExprId ValueRules::ItemsOf(const ArrayCell& cell) {
   return items;
 }
 
-// With items of which some must be of a formula: row by row from the last item back, by the number
-// of items and of those that are of it, as far as the numbers matter. Several readings of one text
+// With items of which some must be of formulas: row by row, by the number of items and, for each
+// formula, of the items that are of it, as far as the numbers matter. Several readings of one text
 // do no harm.
 ExprId ValueRules::ContainingItems(const ArrayCell& cell) {
-  const ArrayCell::Contains& contains = cell.contains[0];
-  const uint32_t num_items = cell.max == kUnbounded ? cell.min : cell.max;
-  const uint32_t num_has = contains.max == kUnbounded ? contains.min : contains.max + 1;
-  if (cell.contains.size() > 1 || !cell.prefix.empty() || cell.is_unique || num_items > 100 ||
-      num_has > 20) {
+  const uint32_t num_items = cell.max == kUnbounded
+                                 ? std::max(cell.min, static_cast<uint32_t>(cell.prefix.size()))
+                                 : cell.max;
+  // A state has a count for each formula.
+  std::vector<std::vector<uint32_t>> states = {{}};
+  for (const ArrayCell::Contains& contains : cell.contains) {
+    const uint32_t most = contains.max == kUnbounded ? contains.min : contains.max + 1;
+    std::vector<std::vector<uint32_t>> longer;
+    for (uint32_t count = 0; count <= std::min(most, kMaxContained + 1); ++count) {
+      for (const std::vector<uint32_t>& state : states) {
+        longer.push_back(state);
+        longer.back().push_back(count);
+      }
+    }
+    states = std::move(longer);
+    if (most > kMaxContained || states.size() > kMaxContainStates) states.clear();
+  }
+  if (states.empty() || cell.contains.size() > kMaxContains || cell.is_unique ||
+      (size_t{num_items} + 1) * states.size() > kMaxContainRules) {
     Fail(absl::UnimplementedError(
-        "contains beside prefixItems, uniqueItems, another contains or large numbers"));
+        absl::StrCat("contains beside uniqueItems, with large numbers, or more than ", kMaxContains,
+                     " of them; oneOf and not of arrays ask for it, too")));
     return ExprStore::kNothing;
   }
-  const ExprId has = ValueOf(shapes_.Both(cell.rest, contains.value));
-  const ExprId other =
-      ValueOf(contains.max == kUnbounded ? cell.rest
-                                         : shapes_.Both(cell.rest, shapes_.Not(contains.value)));
-  // A rule for each pair of numbers: they may call themselves.
-  std::vector<std::vector<RuleId>> after(num_items + 1, std::vector<RuleId>(num_has + 1));
-  for (std::vector<RuleId>& row : after) {
-    for (RuleId& rule : row) rule = grammar_.AddRule();
+  // A rule for each number of items and state: they may call themselves.
+  std::vector<std::map<std::vector<uint32_t>, RuleId>> after(num_items + 1);
+  for (auto& row : after) {
+    for (const std::vector<uint32_t>& state : states) row[state] = grammar_.AddRule();
   }
-  const auto next = [&](uint32_t items, uint32_t of_it, bool is_first) {
-    const ExprId sign = is_first ? ExprStore::kEmpty : comma_;
+  const auto next = [&](uint32_t items, const std::vector<uint32_t>& state, bool is_first) {
     if (cell.max != kUnbounded && items == cell.max) return ExprStore::kNothing;
-    const uint32_t more = std::min(items + 1, num_items);
-    const ExprId with =
-        store_.Concat({sign, has, store_.Rule(after[more][std::min(of_it + 1, num_has)])});
-    return store_.Or(with, store_.Concat({sign, other, store_.Rule(after[more][of_it])}));
+    std::vector<ExprId> texts;
+    for (size_t set = 0; set < size_t{1} << cell.contains.size(); ++set) {
+      FormulaId value = cell.item(items);
+      std::vector<uint32_t> counts = state;
+      for (size_t i = 0; i < counts.size(); ++i) {
+        const ArrayCell::Contains& contains = cell.contains[i];
+        const uint32_t most = contains.max == kUnbounded ? contains.min : contains.max + 1;
+        const bool is_of_it = ((set >> i) & 1) != 0;
+        if (is_of_it) {
+          value = shapes_.Both(value, contains.value);
+          counts[i] = std::min(counts[i] + 1, most);
+        } else if (contains.max != kUnbounded) {
+          value = shapes_.Both(value, shapes_.Not(contains.value));
+        }
+      }
+      const uint32_t more = std::min(items + 1, num_items);
+      texts.push_back(store_.Concat({is_first ? ExprStore::kEmpty : comma_, ValueOf(value),
+                                     store_.Rule(after[more][counts])}));
+    }
+    return store_.Or(texts);
   };
   for (uint32_t items = 0; items <= num_items; ++items) {
-    for (uint32_t of_it = 0; of_it <= num_has; ++of_it) {
-      const bool may_end = items >= cell.min && of_it >= contains.min && of_it <= contains.max;
+    for (const std::vector<uint32_t>& state : states) {
+      bool may_end = items >= cell.min;
+      for (size_t i = 0; i < state.size(); ++i) {
+        may_end = may_end && state[i] >= cell.contains[i].min && state[i] <= cell.contains[i].max;
+      }
       const ExprId end = may_end ? ExprStore::kEmpty : ExprStore::kNothing;
-      grammar_.rules[after[items][of_it]] = store_.Or(end, next(items, of_it, false));
+      grammar_.rules[after[items][state]] = store_.Or(end, next(items, state, false));
     }
   }
-  return next(0, 0, true);
+  return next(0, std::vector<uint32_t>(cell.contains.size()), true);
 }
 
 // A name between quotes: in `names`, and none of the members that the cell names.
@@ -202,15 +238,19 @@ ExprId ValueRules::NameOf(ExprId names, const ObjectCell& cell) {
   return store_.Rule(entry->second);
 }
 
-// A member without a name in the cell, and if `some` is given, one that fulfils it. For each set of
-// rules: the names that are in just these, with values of all of them.
-ExprId ValueRules::OtherMember(const ObjectCell& cell, const ObjectCell::NameRule* some) {
+// A member without a name in the cell that fulfils all of `fulfilled`. For each set of rules: the
+// names that are in just these, with values of all of them.
+ExprId ValueRules::OtherMember(const ObjectCell& cell,
+                               const std::vector<ObjectCell::NameRule>& fulfilled) {
   struct Region {
     ExprId names;
     FormulaId value;
   };
   std::vector<Region> regions = {{ExprStore::kAnything, kAnyValue}};
-  if (some != nullptr) regions = {{some->names, some->value}};
+  for (const ObjectCell::NameRule& rule : fulfilled) {
+    Region& region = regions[0];
+    region = {store_.And(region.names, rule.names), shapes_.Both(region.value, rule.value)};
+  }
   for (const ObjectCell::NameRule& rule : cell.rules) {
     std::vector<Region> split;
     for (const Region& region : regions) {
@@ -239,6 +279,36 @@ ExprId ValueRules::OtherMember(const ObjectCell& cell, const ObjectCell::NameRul
   return store_.Or(members);
 }
 
+// Members without a name in the cell of which, for each rule in `some`, one fulfils it: by the set
+// of rules that are still to be fulfilled, the next member that fulfils some of these.
+ExprId ValueRules::OtherMembersThatFulfil(const ObjectCell& cell, ExprId other) {
+  if (cell.some.size() > kMaxSome) {
+    Fail(absl::UnimplementedError(
+        absl::StrCat("more than ", kMaxSome, " patternProperties of which each must be broken")));
+    return ExprStore::kNothing;
+  }
+  const size_t num_sets = size_t{1} << cell.some.size();
+  std::vector<ExprId> member(num_sets), members(num_sets);
+  for (size_t set = 1; set < num_sets; ++set) {
+    std::vector<ObjectCell::NameRule> fulfilled;
+    for (size_t i = 0; i < cell.some.size(); ++i) {
+      if ((set >> i) & 1) fulfilled.push_back(cell.some[i]);
+    }
+    member[set] = OtherMember(cell, fulfilled);
+  }
+  const ExprId before = store_.Star(store_.Concat(other, comma_));
+  const ExprId after = store_.Star(store_.Concat(comma_, other));
+  for (size_t set = 1; set < num_sets; ++set) {
+    std::vector<ExprId> next;
+    for (size_t part = set; part > 0; part = (part - 1) & set) {
+      const ExprId rest = part == set ? after : store_.Concat(comma_, members[set ^ part]);
+      next.push_back(store_.Concat(member[part], rest));
+    }
+    members[set] = store_.Concat(before, store_.Or(next));
+  }
+  return members[num_sets - 1];
+}
+
 ExprId ValueRules::ObjectOf(const ObjectCell& cell) {
   MemberChain chain(&grammar_, comma_, cell.min, cell.max);
   for (const ObjectCell::Member& member : cell.members) {
@@ -247,12 +317,8 @@ ExprId ValueRules::ObjectOf(const ObjectCell& cell) {
     const ExprId text = value == ExprStore::kNothing ? value : store_.Concat({name, colon_, value});
     if (!chain.Add(text, member.is_required)) return ExprStore::kNothing;
   }
-  if (cell.some.size() > 1) {
-    Fail(absl::UnimplementedError(
-        "several patternProperties of which each must be broken by some member"));
-  }
-  const ExprId other = OtherMember(cell, nullptr);
-  const ExprId some = cell.some.empty() ? ExprStore::kEmpty : OtherMember(cell, &cell.some[0]);
+  const ExprId other = OtherMember(cell, {});
+  const ExprId some = cell.some.empty() ? ExprStore::kEmpty : OtherMembersThatFulfil(cell, other);
   bool may_be_empty = false;
   const ExprId members = chain.Finish(other, some, &may_be_empty);
   if (!chain.status().ok()) Fail(chain.status());

@@ -32,7 +32,8 @@ class ValueRules {
   ExprId ItemsOf(const ArrayCell& cell);
   ExprId ContainingItems(const ArrayCell& cell);
   ExprId ObjectOf(const ObjectCell& cell);
-  ExprId OtherMember(const ObjectCell& cell, const ObjectCell::NameRule* some);
+  ExprId OtherMember(const ObjectCell& cell, const std::vector<ObjectCell::NameRule>& fulfilled);
+  ExprId OtherMembersThatFulfil(const ObjectCell& cell, ExprId other);
   ExprId NameOf(ExprId names, const ObjectCell& cell);
   ExprId Bracketed(char open, ExprId content, bool may_be_empty, char close);
   void Fail(absl::Status status) {

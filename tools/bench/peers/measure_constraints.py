@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What other engines for structured output do with real JSON schemas, and how fast: llguidance and xgrammar.
-  tools/bench/peers/measure_constraints.py SAMPLE.jsonl --engine llguidance|xgrammar|xgrammar-dynamic
+"""What engines for structured output do with real JSON schemas, and how fast: llguidance and xgrammar beside Quire.
+  tools/bench/peers/measure_constraints.py SAMPLE.jsonl --engine llguidance|xgrammar|xgrammar-dynamic|quire
       --tokenizer TOKENIZER_JSON [--eos TOKEN] [--limit 15] [--walk-limit 120] [--repeats 3] [--only N]
-      [--memory-gb 12] [--json FILE]
+      [--memory-gb 12] [--json FILE] [--program build/cpu/bin/quire-bench]
 A line of SAMPLE.jsonl has a schema ("id", "source", "schema") and its "valid" and "invalid" instances. The engine
 compiles the schema. Then each instance's text (", " and ": " between members) is walked token by token: the engine
 fills the mask, the script looks for the token in it, and the matcher takes the token. At the end the mask must have
@@ -18,6 +18,8 @@ same order. A mask's time is the least of the runs. "first" is the first run by 
 it. "again" is one more walk with a grammar that has seen all instances. "mask + advance" is of the tokens that were
 taken, and "new matcher" the time to begin with a compiled schema. The times have the call from Python in them, which
 the last line shows.
+--engine quire runs `quire-bench constraints` (--program), which measures the same without Python and without limits of
+time; its times have no call from Python in them, and there is none of the CPU.
 --json writes a line for each schema, with its masks in us, and at the end one with the summary.
 It needs numpy, tokenizers, jsonschema[format-nongpl], and the engine's package. make_tokenizer_json.py makes
 TOKENIZER_JSON of other vocabularies.
@@ -39,6 +41,7 @@ import multiprocessing
 import os
 import re
 import resource
+import subprocess
 import tempfile
 import time
 
@@ -314,6 +317,37 @@ def summarize(lines, process):
         "refused": dict(refused.most_common()), "notes": dict(notes.most_common(40))}
 
 
+def measure_quire(arguments, rows):
+    """Lines and summary of quire-bench, and what jsonschema says of the invalid instances that it takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "quire.json"
+        command = [arguments.program, "constraints", "--schemas", str(arguments.sample), "--tokenizer", arguments.tokenizer,
+                   "--repeats", str(arguments.repeats), "--limit", str(len(rows)), "--json", str(output)]
+        command += ["--eos", arguments.eos] if arguments.eos else []
+        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+            sys.exit(f"{arguments.program} fails")
+        measured = json.loads(output.read_text())
+    lines, summary = measured["schemas"], measured["summary"]
+    summary["disputed_taken"] = 0
+    for row, line in zip(rows, lines):
+        taken = line.get("invalid_taken", [])
+        verdicts = is_valid(row["schema"], [row["invalid"][index] for index in taken])
+        disputed = [index for index, verdict in zip(taken, verdicts) if verdict is not False]
+        line["disputed_taken"] = disputed
+        line["invalid_taken"] = [index for index in taken if index not in disputed]
+        if disputed and not line["invalid_taken"] and not line["valid_refused"]:
+            line["status"] = "passes"
+        summary["disputed_taken"] += len(disputed)
+    with_instances = [line for line in lines if line["num_valid"] + line["num_invalid"]]
+    return lines, summary | {
+        "engine": "quire", "version": measured["version"], "tokenizer": Path(arguments.tokenizer).name,
+        "statuses": dict(collections.Counter(line["status"] for line in lines).most_common()),
+        "passes_with_instances": sum(line["status"] == "passes" for line in with_instances),
+        "invalid_taken": sum(len(line.get("invalid_taken", ())) for line in lines),
+        "schemas_with_invalid_taken": sum(bool(line.get("invalid_taken")) for line in lines),
+        "call_us": [0, 0], "notes": {}}
+
+
 def print_summary(summary):
     print(f"{summary['engine']} {summary['version']}, {summary['tokenizer']}, {summary['schemas']} schemas, one thread")
     for status, count in summary["statuses"].items():
@@ -341,7 +375,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.error = lambda message: (print(f"{message}; see --help", file=sys.stderr), sys.exit(64))
     parser.add_argument("sample", type=Path)
-    parser.add_argument("--engine", choices=sorted(ENGINES), required=True)
+    parser.add_argument("--engine", choices=sorted([*ENGINES, "quire"]), required=True)
+    parser.add_argument("--program", default="build/cpu/bin/quire-bench")
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--eos")
     parser.add_argument("--limit", type=float, default=15)
@@ -353,6 +388,13 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def finish(arguments, lines, summary):
+    print_summary(summary)
+    if arguments.json:
+        texts = [json.dumps(line, ensure_ascii=False) for line in [*lines, {"summary": summary}]]
+        arguments.json.write_text("\n".join(texts) + "\n")
+
+
 def main():
     arguments = parse_arguments()
     try:
@@ -360,6 +402,8 @@ def main():
         tokenizer = tokenizers.Tokenizer.from_file(arguments.tokenizer)
     except Exception as error:
         sys.exit(f"{error}")
+    if arguments.engine == "quire":
+        return finish(arguments, *measure_quire(arguments, rows))
     names = [arguments.eos] if arguments.eos else END_NAMES
     end = next((found for found in map(tokenizer.token_to_id, names) if found is not None), None)
     if end is None:
@@ -372,11 +416,7 @@ def main():
         if sys.stderr.isatty():
             print(f"\r{index + 1}/{len(rows)}", end="", file=sys.stderr)
     process.stop()
-    summary = summarize(lines, process)
-    print_summary(summary)
-    if arguments.json:
-        texts = [json.dumps(line, ensure_ascii=False) for line in [*lines, {"summary": summary}]]
-        arguments.json.write_text("\n".join(texts) + "\n")
+    finish(arguments, lines, summarize(lines, process))
 
 
 if __name__ == "__main__":

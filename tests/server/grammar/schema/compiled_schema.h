@@ -60,6 +60,7 @@ class CompiledSchema {
   bool Accepts(std::string_view text) const { return Judge(text).is_valid; }
 
   const Automaton& automaton() const { return *automaton_; }
+  const std::shared_ptr<const Automaton>& shared_automaton() const { return automaton_; }
 
  private:
   std::shared_ptr<const Automaton> automaton_;

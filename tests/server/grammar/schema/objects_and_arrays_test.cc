@@ -206,7 +206,23 @@ TEST(ArraysTest, Contains) {
   ExpectNothing(R"({"type": "array", "contains": false})");
   ExpectNothing(
       R"({"type": "array", "contains": {"const": 1}, "minContains": 3, "maxContains": 2})");
-  ExpectError(R"({"items": {"contains": {"const": 1}, "prefixItems": [true]}})", kUnsupported,
+  ExpectTexts(
+      R"({"type": "array", "contains": {"const": 1}, "prefixItems": [{"type": "integer"}, {"const": 2}]})",
+      {"[1]", "[1, 2]", "[0, 2, 1]", "[5, 2, \"x\", 1]"},
+      {"[]", "[2]", "[1, 1]", "[\"x\", 2, 1]", "[0, 2]"});
+  ExpectTexts(
+      R"({"type": "array", "allOf": [{"contains": {"const": 1}}, {"contains": {"type": "string"}},
+                                             {"contains": {"minimum": 5}}]})",
+      {"[1, \"a\", 5]", "[7, 1, \"a\"]", "[1, \"a\"]", "[1, null, \"a\"]"},
+      {"[1, 5]", "[\"a\", 6]", "[]"});
+  ExpectTexts(
+      R"({"type": "array", "not": {"contains": {"const": 1}, "minContains": 2, "maxContains": 3}})",
+      {"[]", "[1]", "[1, 1, 1, 1]", "[2, 1]"}, {"[1, 1]", "[1, 2, 1]", "[1, 1, 1]"});
+  ExpectTexts(
+      R"({"oneOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "array", "items": {"type": "string"}},
+                            {"type": "array", "items": {"type": ["null", "string"]}}]})",
+      {"[1]", "[null]", "[\"a\", null]"}, {"[]", "[\"a\"]", "[1, \"a\"]"});
+  ExpectError(R"({"items": {"contains": {"const": 1}, "minContains": 50}})", kUnsupported,
               "#/items", "contains beside");
 }
 

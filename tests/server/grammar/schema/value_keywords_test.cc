@@ -156,7 +156,22 @@ TEST(ValueKeywordsTest, Not) {
 TEST(ValueKeywordsTest, NotOfSeveralRulesOfNames) {
   const std::string_view schema = R"({"type": "object", "not": {"anyOf": [
       {"patternProperties": {"^a": {"type": "integer"}}}, {"patternProperties": {"^b": {"type": "integer"}}}]}})";
-  ExpectError(schema, kUnsupported, "#", "several patternProperties");
+  ExpectTexts(schema,
+              {R"({"a": "x", "b": "y"})", R"({"b": "y", "a": 1.5})",
+               R"({"c": 1, "ax": "", "b": 1, "d": 2, "b2": null})"},
+              {"{}", R"({"a": "x"})", R"({"b": "x"})", R"({"a": 1, "b": "x"})",
+               R"({"c": "x", "a": "x", "b": 1})"});
+  // One member may break several.
+  ExpectTexts(
+      R"({"type": "object", "not": {"anyOf": [
+      {"patternProperties": {"^a": {"type": "integer"}}}, {"patternProperties": {"b": {"type": "integer"}}},
+      {"additionalProperties": {"type": ["integer", "string"]}}]}})",
+      {R"({"ab": null})", R"({"a": "x", "b": "x", "c": null})", R"({"x": 1, "ab": "x", "c": []})"},
+      {"{}", R"({"ab": "x"})", R"({"a": null})", R"({"a": "x", "b": 1, "c": null})"});
+  ExpectError(R"({"type": "object", "not": {"anyOf": [
+      {"patternProperties": {"a": {"const": 1}}}, {"patternProperties": {"b": {"const": 1}}},
+      {"patternProperties": {"c": {"const": 1}}}, {"patternProperties": {"d": {"const": 1}}}]}})",
+              kUnsupported, "#", "more than 3");
 }
 
 TEST(ValueKeywordsTest, IfThenElse) {
