@@ -16,4 +16,6 @@ def start_browser():
                  "--no-proxy-server"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    browser.set_script_timeout(300)  # on a busy machine the longest script takes more than the usual 30 s
+    return browser

@@ -118,11 +118,12 @@ absl::Status CommonError(const std::string& members) {
   return fields.status();
 }
 
-TEST(CommonFieldsTest, WhatWouldShapeTheAnswerIsRefused) {
-  for (const char* field : {"grammar", "json_schema", "regex", "ebnf", "structural_tag"}) {
+TEST(CommonFieldsTest, FieldsThatShapeTheAnswerAreBlamed) {
+  for (const auto& [field, wrong] :
+       {std::pair("grammar", "{}"), std::pair("json_schema", "\"x\""), std::pair("regex", "5"),
+        std::pair("ebnf", "[]"), std::pair("structural_tag", "{\"a\": 1}")}) {
     const std::string name = "\"" + std::string(field) + "\": ";
-    EXPECT_EQ(FieldOf(CommonError(name + "\"x\"")), field);
-    EXPECT_EQ(FieldOf(CommonError(name + "{}")), field);
+    EXPECT_EQ(FieldOf(CommonError(name + wrong)), field);
     EXPECT_TRUE(CommonError(name + "null").ok());
     EXPECT_TRUE(CommonError(name + "\"\"").ok()) << "llama.cpp's page sends it so";
   }
