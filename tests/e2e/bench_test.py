@@ -431,7 +431,8 @@ class OfflineTest(BenchTestCase):
     def test_sampling_of_the_models_vocabulary(self):
         result, run = self.result("kernels", "--only", "sampling", "--cases", "k 50")
         vocab_size = json.loads((ROOT / "configs/demo/config.json").read_text())["vocab_size"]
-        kinds = ("k 50, p 0.9, middling", "k 50, p 0.9, penalties", "k 50, p 0.9, flat", "k 50, p 0.9, peaked")
+        kinds = ("k 50, p 0.9, middling", "k 50, p 0.9, mask 1 in 2", "k 50, p 0.9, mask 1 in 1024",
+                 "k 50, p 0.9, penalties", "k 50, p 0.9, flat", "k 50, p 0.9, peaked")
         self.assertEqual([row["shape"] for row in result["sampling_table"]],
                          [f"{rows} x {vocab_size}, {kind}" for kind in kinds for rows in (1, 8)])
         for row in result["sampling_table"]:
