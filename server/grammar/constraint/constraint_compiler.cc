@@ -113,7 +113,9 @@ absl::StatusOr<std::shared_ptr<const Automaton>> CompileConstraint(const Constra
   const RuleId root = grammar->AddRule();
   ASSIGN_OR_RETURN(ExprId expr, ExprOf(spec, grammar.get()));
   if (!spec.reasoning_close.empty()) {
-    expr = grammar->store.Concat(ReasoningOf(spec, &grammar->store), expr);
+    // A rule of its own: what may come within it has token sets, for nothing is called behind it.
+    const RuleId reasoning = grammar->AddRule(ReasoningOf(spec, &grammar->store));
+    expr = grammar->store.Concat(grammar->store.Rule(reasoning), expr);
   }
   grammar->rules[root] = expr;
   if (grammar->store.overflowed())
@@ -134,7 +136,10 @@ ConstraintCompiler::ConstraintCompiler(std::shared_ptr<const Tokenizer> tokenize
                              })) {}
 
 std::shared_ptr<const TokenConstraintSource> ConstraintCompiler::Find(const ConstraintSpec& spec) {
-  const std::string key = KeyOf(spec);
+  return FindKey(KeyOf(spec));
+}
+
+std::shared_ptr<const TokenConstraintSource> ConstraintCompiler::FindKey(const std::string& key) {
   absl::MutexLock lock(&mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end() || !found->second->source->ok()) return nullptr;
@@ -144,12 +149,13 @@ std::shared_ptr<const TokenConstraintSource> ConstraintCompiler::Find(const Cons
 
 absl::StatusOr<std::shared_ptr<const TokenConstraintSource>> ConstraintCompiler::Compile(
     const ConstraintSpec& spec) {
-  if (std::shared_ptr<const TokenConstraintSource> known = Find(spec); known != nullptr)
+  std::string key = KeyOf(spec);
+  if (std::shared_ptr<const TokenConstraintSource> known = FindKey(key); known != nullptr)
     return known;
   ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton, CompileConstraint(spec));
   auto source =
       std::make_shared<const GrammarConstraintSource>(vocabulary_.get(), std::move(automaton));
-  Keep(KeyOf(spec), source);
+  Keep(std::move(key), source);
   return source;
 }
 

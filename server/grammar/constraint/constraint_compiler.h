@@ -47,6 +47,7 @@ class ConstraintCompiler {
     std::shared_ptr<const GrammarConstraintSource> source;
   };
 
+  std::shared_ptr<const TokenConstraintSource> FindKey(const std::string& key);
   void Keep(std::string key, std::shared_ptr<const GrammarConstraintSource> source);
 
   const std::shared_future<std::shared_ptr<const ConstraintVocabulary>> vocabulary_;

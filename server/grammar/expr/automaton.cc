@@ -45,6 +45,11 @@ absl::Status Automaton::status() const {
       "the constraint is too complex: it needs more memory or time than allowed");
 }
 
+void Automaton::Refuel() const {
+  grammar_->store.LimitWork(limits_.max_step_work);
+  liveness_->Refuel();
+}
+
 void Automaton::Account() const {
   const size_t num_chunks = (num_states_ + kChunkSize - 1) / kChunkSize;
   const size_t bytes = grammar_->store.num_bytes() + call_bytes_ +
@@ -108,6 +113,7 @@ bool Automaton::FindCalls(State state) const {
   const StateInfo& known = InfoOf(state.index());
   if (known.knows_calls.load(std::memory_order_relaxed)) return true;
   if (!ok()) return false;
+  Refuel();
   StateInfo& info = const_cast<StateInfo&>(known);
   for (const RuleCall& call : quire::CallsOf(&grammar_->store, info.expr)) {
     const State rest = StateOf(call.rest);
@@ -127,7 +133,7 @@ State Automaton::Make(State state, uint8_t byte) const {
   if (const uint32_t value = slot.load(std::memory_order_relaxed); value != kUnknown)
     return State::FromValue(value);
   if (!ok()) return State();
-  grammar_->store.LimitWork(limits_.max_step_work);
+  Refuel();
   const State next = StateOf(Derivative(&grammar_->store, InfoOf(state.index()).expr, byte));
   Account();
   slot.store(next.value(), std::memory_order_release);
@@ -176,7 +182,7 @@ Automaton::RelaxedState Automaton::Relaxed(State state) const {
   absl::MutexLock lock(&mutex_);
   const auto [entry, is_new] = relaxed_.try_emplace(state.index(), RelaxedState{state, kUnbounded});
   if (is_new && ok()) {
-    grammar_->store.LimitWork(limits_.max_step_work);
+    Refuel();
     const ExprId expr = InfoOf(state.index()).expr;
     quire::Relaxed relaxed = Relax(&grammar_->store, expr);
     if (relaxed.expr == expr) relaxed = WithoutCounter(expr);

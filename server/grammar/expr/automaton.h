@@ -63,8 +63,8 @@ struct AutomatonCall {
 
 struct AutomatonLimits {
   size_t max_bytes = size_t{64} << 20;  // of expressions and states
-  int64_t max_search = 20'000;          // see Liveness
-  // Work (ExprStore) of the beginning, and of each new transition.
+  // Of the beginning, and of each new transition: searches (Liveness) and work (ExprStore).
+  int64_t max_search = 20'000;
   uint64_t max_start_work = 10'000'000;
   uint64_t max_step_work = 500'000;
 };
@@ -146,6 +146,7 @@ class Automaton {
   bool FindCalls(State state) const;
   State StateOf(ExprId expr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Chunk* ChunkFor(uint32_t index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Refuel() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Account() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AutomatonLimits limits_;

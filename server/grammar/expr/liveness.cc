@@ -15,7 +15,10 @@ constexpr size_t kMaxDerivatives = 100'000;
 }  // namespace
 
 Liveness::Liveness(Grammar* grammar, std::vector<uint8_t> byte_of_class, int64_t max_search)
-    : grammar_(grammar), byte_of_class_(std::move(byte_of_class)), searches_left_(max_search) {
+    : grammar_(grammar),
+      byte_of_class_(std::move(byte_of_class)),
+      max_search_(max_search),
+      searches_left_(max_search) {
   FindRules();
 }
 
@@ -224,6 +227,11 @@ bool Liveness::Search(ExprId id) {
 }
 
 std::optional<uint32_t> Liveness::LongestWayToEnd(ExprId id, size_t max_expressions) {
+  if (const auto known = ways_.find(id); known != ways_.end()) return known->second;
+  return ways_[id] = FindLongestWay(id, max_expressions);
+}
+
+std::optional<uint32_t> Liveness::FindLongestWay(ExprId id, size_t max_expressions) {
   ExprStore& store = grammar_->store;
   std::vector<ExprId> all = {id};
   std::vector<std::vector<size_t>> before(1);  // by place in `all`: what leads to it in a byte

@@ -109,11 +109,10 @@ bool TokenMatcher::Accept(TokenId token) {
   parser_.Refuel();
   Parser::Position position = this->position();
   const std::string_view bytes = vocabulary_->trie.BytesOf(token);
-  if (bytes.empty() || std::find(vocabulary_->end_tokens.begin(), vocabulary_->end_tokens.end(),
-                                 token) != vocabulary_->end_tokens.end()) {
-    const std::vector<TokenId>& ends = vocabulary_->end_tokens;
-    if (!position.is_complete || std::find(ends.begin(), ends.end(), token) == ends.end())
-      return false;
+  const std::vector<TokenId>& ends = vocabulary_->end_tokens;
+  const bool is_end = std::find(ends.begin(), ends.end(), token) != ends.end();
+  if (is_end || bytes.empty()) {
+    if (!is_end || !position.is_complete) return false;
     ended_ = true;
     history_.push_back(position);
     return true;

@@ -1,6 +1,7 @@
 #include "server/grammar/schema/json_spelling.h"
 
 #include "absl/strings/str_format.h"
+#include "server/grammar/regex/char_set.h"
 
 namespace quire {
 
@@ -8,26 +9,10 @@ namespace {
 
 inline constexpr uint32_t kMaxIndentation = 64;
 
-// Characters beyond ASCII, as UTF-8: The Unicode Standard, table 3-7.
-ExprId BeyondAscii(ExprStore* store) {
-  const auto range = [store](int first, int last) {
-    return store->Bytes(ByteSet::Range(first, last));
-  };
-  const ExprId tail = range(0x80, 0xBF);
-  const ExprId two = store->Concat(tail, tail);
-  const ExprId three = store->Concat(tail, two);
-  return store->Or({{store->Concat(range(0xC2, 0xDF), tail),
-                     store->Concat({range(0xE0, 0xE0), range(0xA0, 0xBF), tail}),
-                     store->Concat(store->Or(range(0xE1, 0xEC), range(0xEE, 0xEF)), two),
-                     store->Concat({range(0xED, 0xED), range(0x80, 0x9F), tail}),
-                     store->Concat({range(0xF0, 0xF0), range(0x90, 0xBF), two}),
-                     store->Concat(range(0xF1, 0xF3), three),
-                     store->Concat({range(0xF4, 0xF4), range(0x80, 0x8F), two})}});
-}
-
+// Characters that JSON may write as they are.
 ExprId Unescaped(ExprStore* store) {
-  const ByteSet ascii = ByteSet::Range(0x20, 0x7F) - ByteSet{'"', '\\'};
-  return store->Or(store->Bytes(ascii), BeyondAscii(store));
+  const CharSet escaped = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+  return Spell(store, escaped.Complement(), Spelling::kText);
 }
 
 ExprId Hex(ExprStore* store, std::string_view first, std::string_view last) {
@@ -39,18 +24,6 @@ ExprId Hex(ExprStore* store, std::string_view first, std::string_view last) {
     if (c >= 'A' && c <= 'F') digits.Add(static_cast<uint8_t>(byte + 32));
   }
   return store->Bytes(digits);
-}
-
-ExprId CanonicalCharacter(ExprStore* store) {
-  const ExprId letter = store->Bytes(ByteSet{'"', '\\', 'b', 'f', 'n', 'r', 't'});
-  // Control characters without a letter of their own: not 8, 9, 10, 12 and 13.
-  const ExprId zero_line =
-      store->Or(Hex(store, "0", "7"), store->Or(Hex(store, "B", "B"), Hex(store, "E", "F")));
-  const ExprId hex = store->Or(Hex(store, "0", "9"), Hex(store, "A", "F"));
-  const ExprId control = store->Concat(
-      store->Literal("u00"),
-      store->Or(store->Concat(store->Byte('0'), zero_line), store->Concat(store->Byte('1'), hex)));
-  return store->Or(Unescaped(store), store->Concat(store->Byte('\\'), store->Or(letter, control)));
 }
 
 ExprId FreeCharacter(ExprStore* store) {
@@ -108,7 +81,7 @@ std::string JsonSpelling(std::string_view text) {
 }
 
 ExprId JsonText(ExprStore* store, uint32_t min, uint32_t max) {
-  const ExprId character = CanonicalCharacter(store);
+  const ExprId character = Spell(store, CharSet::All(), Spelling::kJsonString);
   store->set_counted_character(character);
   return store->Repeat(character, min, max);
 }

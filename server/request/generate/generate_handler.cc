@@ -96,7 +96,7 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
     Refuse(batch, WithRetryPushback(status));
     return;
   }
-  if (!MustCompile(batch)) return Finish(batch);
+  if (FindConstraints(batch)) return Finish(batch);
   size_t num_bytes = 0;
   for (const Pending& pending : batch.requests) num_bytes += NumBytes(pending.asked.prompt);
   parts_.pool->Add({num_bytes, batch.token, batch.cost, [this, held](const absl::Status& status) {
@@ -140,16 +140,21 @@ absl::Status GenerateHandler::AddReasoning(Pending& pending) const {
   return absl::OkStatus();
 }
 
-bool GenerateHandler::MustCompile(const Batch& batch) const {
-  return std::any_of(batch.requests.begin(), batch.requests.end(), [this](const Pending& pending) {
-    return pending.asked.constraint.has_value() &&
-           parts_.constraints->Find(*pending.asked.constraint) == nullptr;
-  });
+// Gives the requests the constraints that are known. False if one must be compiled.
+bool GenerateHandler::FindConstraints(Batch& batch) const {
+  bool has_all = true;
+  for (Pending& pending : batch.requests) {
+    if (!pending.asked.constraint.has_value()) continue;
+    pending.job.request.constraint = parts_.constraints->Find(*pending.asked.constraint);
+    has_all = has_all && pending.job.request.constraint != nullptr;
+  }
+  return has_all;
 }
 
 absl::Status GenerateHandler::Constrain(Batch& batch) {
   for (Pending& pending : batch.requests) {
-    if (!pending.asked.constraint.has_value()) continue;
+    if (!pending.asked.constraint.has_value() || pending.job.request.constraint != nullptr)
+      continue;
     auto source = parts_.constraints->Compile(*pending.asked.constraint);
     if (absl::IsResourceExhausted(source.status())) {
       // Not the server's shortage: it would be too large later, too.

@@ -129,7 +129,7 @@ class GenerateHandler {
   absl::Status CheckAll(Batch& batch);
   absl::Status Tokenize(Batch& batch);
   absl::Status AddReasoning(Pending& pending) const;
-  bool MustCompile(const Batch& batch) const;
+  bool FindConstraints(Batch& batch) const;
   absl::Status Constrain(Batch& batch);
   void Finish(Batch& batch);
   absl::Status Submit(Batch& batch);

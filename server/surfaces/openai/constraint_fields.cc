@@ -93,7 +93,8 @@ void FillStructuredOutputs(FieldReader& fields, Generation* asked) {
   const bool is_compact = reader.Bool("disable_any_whitespace").value_or(false);
   if (is_compact && asked->constraint.has_value()) asked->constraint->is_compact = true;
   reader.Bool("disable_fallback");  // there is none
-  reader.Bool("disable_additional_properties");
+  reader.RefuseUnlessFalse("disable_additional_properties",
+                           "is not supported; say additionalProperties false in the schema");
   reader.RefuseUnlessEmpty("structural_tag", "is not supported yet; leave it out");
   reader.RefuseUnlessEmpty("whitespace_pattern", "is not supported; leave it out");
   fields.Keep(reader.status());

@@ -121,6 +121,8 @@ TEST(ConstraintFieldsTest, AWrongUseNamesItsField) {
       {R"({"structured_outputs": {"json_object": "yes"}})", "structured_outputs.json_object"},
       {R"({"structured_outputs": {"json": "{x"}})", "structured_outputs.json"},
       {R"({"structured_outputs": {"structural_tag": "x"}})", "structured_outputs.structural_tag"},
+      {R"({"structured_outputs": {"json": {}, "disable_additional_properties": true}})",
+       "structured_outputs.disable_additional_properties"},
       {R"({"structured_outputs": {"json": {}, "regex": "a"}})", "structured_outputs.regex"},
       {R"({"response_format": {"type": "json_object"}, "guided_regex": "a"})", "guided_regex"},
       {R"({"guided_json": {}, "structured_outputs": {"json_object": true}})", "guided_json"},
