@@ -6,6 +6,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "server/grammar/expr/derivative.h"
+#include "server/grammar/expr/text_list.h"
 #include "server/grammar/schema/json_spelling.h"
 
 namespace quire {
@@ -128,10 +129,7 @@ void ShapeAlgebra::Intersect(const StringCell& a, const StringCell& b,
 
 ExprId ShapeAlgebra::ContentOf(const StringCell& cell) {
   if (!cell.texts.empty()) {
-    std::vector<ExprId> texts;
-    texts.reserve(cell.texts.size());
-    for (const std::string& text : cell.texts) texts.push_back(store_.Literal(text));
-    return store_.Or(texts);
+    return OneOfTexts(&store_, {cell.texts.begin(), cell.texts.end()});
   }
   if (cell.min == 0 && cell.max == kUnbounded) return cell.content;
   // Characters of one kind are counted as they are: [a-z]* of 5 to 9 characters is [a-z]{5,9}.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/grammar/expr/text_list.h"
 #include "server/grammar/schema/json_spelling.h"
 #include "server/grammar/schema/member_chain.h"
 #include "server/grammar/schema/number_expr.h"
@@ -227,12 +228,12 @@ ExprId ValueRules::ContainingItems(const ArrayCell& cell) {
 
 // A name between quotes: in `names`, and none of the members that the cell names.
 ExprId ValueRules::NameOf(ExprId names, const ObjectCell& cell) {
-  std::vector<ExprId> named;
+  std::vector<std::string> named;
   for (const ObjectCell::Member& member : cell.members) {
-    if (shapes_.algebra().HasName(names, member.name))
-      named.push_back(store_.Literal(JsonSpelling(member.name)));
+    if (shapes_.algebra().HasName(names, member.name)) named.push_back(JsonSpelling(member.name));
   }
-  const ExprId name = store_.And({{names, store_.Not(store_.Or(named)), AnyJsonText(&store_)}});
+  const ExprId other = store_.Not(OneOfTexts(&store_, {named.begin(), named.end()}));
+  const ExprId name = store_.And({{names, other, AnyJsonText(&store_)}});
   const auto [entry, is_new] = name_rules_.try_emplace(name, 0);
   if (is_new) entry->second = grammar_.AddRule(Quoted(&store_, name));
   return store_.Rule(entry->second);
